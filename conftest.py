@@ -1,0 +1,10 @@
+"""What every test and every executed example can rely on."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _the_same_random_numbers(doctest_namespace: dict[str, object]) -> None:
+    torch.manual_seed(0)
+    doctest_namespace["torch"] = torch

@@ -1,0 +1,20 @@
+"""Floor 0: errors and shapes, masks, attention. Imports nothing above it."""
+
+from headwise.core.attention import attention, attention_weights
+from headwise.core.blocks import BiasFunction
+from headwise.core.errors import HeadwiseError
+from headwise.core.masks import Causal, Documents, Explicit, Mask, Padding, Prefix, SlidingWindow
+
+__all__ = [
+    "BiasFunction",
+    "Causal",
+    "Documents",
+    "Explicit",
+    "HeadwiseError",
+    "Mask",
+    "Padding",
+    "Prefix",
+    "SlidingWindow",
+    "attention",
+    "attention_weights",
+]

@@ -1,0 +1,178 @@
+"""Scaled dot-product attention with headwise's conventions, on PyTorch's fused kernels where they serve."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from headwise.core.blocks import BiasFunction, Block, Scores, in_blocks, probabilities
+from headwise.core.errors import HeadwiseError
+from headwise.core.masks import Fused, Mask
+from headwise.core.shapes import check_floating, described
+
+_EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"
+
+
+def attention(
+    q: Float[Tensor, "batch heads query head_dim"],
+    k: Float[Tensor, "batch kv_heads key head_dim"],
+    v: Float[Tensor, "batch kv_heads key value_dim"],
+    *,
+    mask: Mask | None = None,
+    bias: Float[Tensor, "#batch #heads query key"] | BiasFunction | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+) -> Float[Tensor, "batch heads query value_dim"]:
+    """Each query's average of the values, weighted by how well the keys match it.
+
+    ``P = softmax(cap(scale * Q K^T) + bias)`` over the visible keys, then dropout, then ``P V``; here
+    ``cap(s)`` is ``softcap * tanh(s / softcap)``, or ``s`` without one. Vaswani et al. 2017, arXiv
+    1706.03762, eq. (1).
+
+    - ``scale`` is ``1 / sqrt(head_dim)`` unless given, and applies once.
+    - Grouped queries: heads ``g*r .. g*r + r - 1`` read kv head ``g``, with ``r = heads / kv_heads``.
+    - With fewer queries than keys the queries are the last ones: ``Causal()`` is bottom-right.
+    - A query that sees no key gets zeros, and passes no gradient, on every path.
+    - ``bias`` is added to the scaled scores: a tensor, or a function that makes it for a block of queries.
+    - ``dropout`` always applies: a layer passes 0 in evaluation.
+
+    Memory is O(query + key): what no fused kernel serves is computed in blocks of queries, in float32 or
+    better, and recomputed in the backward pass.
+
+    Raises HeadwiseError if ranks, dtypes or sizes do not fit each other.
+
+    >>> from headwise.core import Causal
+    >>> q = k = torch.eye(3).reshape(1, 1, 3, 3)
+    >>> attention(q, k, v=torch.eye(3).reshape(1, 1, 3, 3), mask=Causal(), scale=2.0)[0, 0]
+    tensor([[1.0000, 0.0000, 0.0000],
+            [0.1192, 0.8808, 0.0000],
+            [0.1065, 0.1065, 0.7870]])
+    """
+    _check(q, k, v, mask=mask, bias=bias, dropout=dropout)
+    batch, heads, queries, head_dim = q.shape
+    keys, value_dim = v.shape[-2:]
+    if keys == 0:
+        return q.new_zeros(batch, heads, queries, value_dim)
+    how = Scores(mask, bias, head_dim**-0.5 if scale is None else scale, softcap)
+    # elsewhere these fall back to a kernel that builds the whole matrix
+    kernel_fits = value_dim == head_dim and (dropout == 0 or q.is_cuda)
+    if bias is None and softcap is None and kernel_fits:
+        served = Fused() if mask is None else mask.fused(queries, keys)
+        if served is not None:
+            return _fused(q, k, v, served, how.scale, dropout)
+    return in_blocks(q, k, v, how, dropout)
+
+
+def attention_weights(
+    q: Float[Tensor, "batch heads query head_dim"],
+    k: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    mask: Mask | None = None,
+    bias: Float[Tensor, "#batch #heads query key"] | BiasFunction | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Float[Tensor, "batch heads query key"]:
+    """The probabilities ``P`` of ``attention``: dense, in float32 or better, O(query * key) memory.
+
+    >>> from headwise.core import Causal
+    >>> q = torch.zeros(1, 1, 2, 4)
+    >>> attention_weights(q, q, mask=Causal())[0, 0]
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
+    _check(q, k, k, mask=mask, bias=bias, dropout=0.0)
+    how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
+    queries, keys = q.shape[-2], k.shape[-2]
+    return probabilities(q, k, how, Block(slice(0, queries), slice(0, keys), keys - queries))
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, served: Fused, scale: float, dropout: float) -> Tensor:
+    keep, empty = None, None
+    if served.keep is not None:
+        any_kept = served.keep.any(-1, keepdim=True)
+        keep = (served.keep | ~any_kept)[
+            :, None, None, :
+        ]  # kernels disagree on a row without keys, so none has one
+        empty = ~any_kept[:, None, None, :]
+    output = scaled_dot_product_attention(
+        q, k, v, keep, dropout, served.causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    )
+    return output if empty is None else output.masked_fill(empty, 0.0)
+
+
+def _check(
+    q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, bias: Tensor | BiasFunction | None, dropout: float
+) -> None:
+    check_floating(q, "batch heads query head_dim", who="attention", what="q", do=_EXAMPLE)
+    check_floating(k, "batch kv_heads key head_dim", who="attention", what="k", do=_EXAMPLE)
+    check_floating(v, "batch kv_heads key value_dim", who="attention", what="v", do=_EXAMPLE)
+    batch, heads, queries, head_dim = q.shape
+    kv_heads, keys = k.shape[1:3]
+    if k.shape[0] != batch or k.shape[-1] != head_dim or k.dtype != q.dtype:
+        raise HeadwiseError(
+            who="attention",
+            what="k",
+            expected=f"{described(q).split(' ')[0]} [{batch}, kv_heads, key, {head_dim}]",
+            got=described(k),
+            why=f"q is {described(q)}, and a score is the dot product of a query and a key of the same row",
+            do="Project queries and keys to one head_dim and one dtype",
+        )
+    if v.shape[:3] != k.shape[:3] or v.dtype != q.dtype:
+        raise HeadwiseError(
+            who="attention",
+            what="v",
+            expected=f"{described(q).split(' ')[0]} [{batch}, {kv_heads}, {keys}, value_dim]",
+            got=described(v),
+            why="Each key carries one value",
+            do="Make keys and values from the same tokens",
+        )
+    if heads % kv_heads:
+        raise HeadwiseError(
+            who="attention",
+            what="the number of query heads",
+            expected=f"a multiple of the {kv_heads} key/value heads",
+            got=str(heads),
+            why="Each key/value head serves the same number of query heads",
+            do="Choose kv_heads that divides heads",
+        )
+    if not 0 <= dropout < 1:
+        raise HeadwiseError(
+            who="attention",
+            what="dropout",
+            expected="a rate of at least 0 and below 1",
+            got=str(dropout),
+            why="It is the share of weights set to zero",
+            do="Pass 0.1 for ten percent",
+        )
+    if mask is not None and not isinstance(mask, Mask):
+        raise HeadwiseError(
+            who="attention",
+            what="mask",
+            expected="a Mask such as Causal() or Padding(keep)",
+            got=described(mask),
+            why="A bare tensor does not say whether True means seen or hidden, and libraries disagree",
+            do="Use Explicit(visible) for [query key], Padding(keep) for [batch key]; numbers go to bias=",
+        )
+    if mask is not None:
+        mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
+    if isinstance(bias, Tensor):
+        _check_bias(bias, (batch, heads, queries, keys))
+
+
+def _check_bias(bias: Tensor, shape: tuple[int, int, int, int]) -> None:
+    fits = bias.dim() == 4 and all(
+        size == wanted or (size == 1 and axis < 2)
+        for axis, (size, wanted) in enumerate(zip(bias.shape, shape, strict=True))
+    )
+    if fits and bias.is_floating_point():
+        return
+    raise HeadwiseError(
+        who="attention",
+        what="bias",
+        expected=f"floating-point of shape {list(shape)}, where batch and heads may be 1",
+        got=described(bias),
+        why="It is added to the score of each query and key",
+        do="Give it four axes, bias[None, None] for one matrix; a boolean goes to mask=Explicit(visible)",
+    )

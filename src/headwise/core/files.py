@@ -1,0 +1,50 @@
+"""Files are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwise.core.errors import HeadwiseError
+
+
+@contextmanager
+def replacing(path: str | Path, *, who: str) -> Iterator[Path]:
+    """A temporary path beside ``path``, with its ending; what is written there takes its place at the end.
+
+    If anything goes wrong the old file stays as it was. Raises HeadwiseError if the folder is missing or
+    cannot be written.
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with replacing(folder / "a.txt", who="save") as temporary:
+    ...     _ = temporary.write_text("whole")
+    >>> [(file.name, file.read_text()) for file in folder.iterdir()]
+    [('a.txt', 'whole')]
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        handle, name = tempfile.mkstemp(suffix=path.suffix, prefix=".headwise-", dir=path.parent)
+    except OSError as error:
+        raise HeadwiseError(
+            who=who,
+            what="the output path",
+            expected="a file in a folder that can be written",
+            got=f"'{path}'",
+            why=f"Writing there failed: {(error.strerror or str(error)).lower()}",
+            do="Choose another path or make the folder",
+        ) from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # mkstemp makes files that only their owner can read
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

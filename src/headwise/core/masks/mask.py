@@ -1,0 +1,89 @@
+"""What a mask is: it says which keys a query may see, and combines with others by ``&``.
+
+A mask speaks of *slots*: places in the key sequence, 0 to keys - 1. The queries are the last slots of that
+sequence, so with a cache (fewer queries than keys) the last query always sees the last key. Slots say *when*
+a token came; the positions an encoding reads say *where* it stands, and the two may differ.
+
+A mask is named by what True means: ``visible`` (this query may see this key), ``keep`` (a real token).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+
+class Fused(NamedTuple):
+    """What a fused kernel needs to serve a mask: the causal flag, and keys to keep or None for all."""
+
+    causal: bool = False
+    keep: Bool[Tensor, "batch keys"] | None = None
+
+
+class Mask:
+    """What every mask answers. A new one overrides ``visible``, and the others where it can be faster."""
+
+    def visible(
+        self, query_slots: Int[Tensor, " query"], key_slots: Int[Tensor, " key"]
+    ) -> Bool[Tensor, "*batch query key"]:
+        """True where the query may see the key: ``[query key]``, or four axes if rows or heads differ."""
+        raise NotImplementedError
+
+    def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
+        """The range of keys, stop excluded, that queries ``first_query..last_query`` can see at most."""
+        return 0, keys
+
+    def fused(self, queries: int, keys: int) -> Fused | None:
+        """How a fused kernel serves this mask, or None where only the dense ``visible`` does."""
+        return None
+
+    def check(self, *, batch: int, heads: int, queries: int, keys: int) -> None:
+        """Raise HeadwiseError if the mask holds a tensor that does not fit these sizes."""
+
+    def __and__(self, other: Mask) -> Mask:
+        """Visible to both."""
+        return All((self, other))
+
+
+@dataclass(frozen=True)
+class All(Mask):
+    """What every one of several masks lets through; ``a & b`` makes one."""
+
+    masks: tuple[Mask, ...]
+
+    def visible(
+        self, query_slots: Int[Tensor, " query"], key_slots: Int[Tensor, " key"]
+    ) -> Bool[Tensor, "*batch query key"]:
+        visible = self.masks[0].visible(query_slots, key_slots)
+        for mask in self.masks[1:]:
+            visible = visible & mask.visible(query_slots, key_slots)
+        return visible
+
+    def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
+        starts, stops = zip(*(mask.reach(first_query, last_query, keys) for mask in self.masks), strict=True)
+        return min(max(starts), min(stops)), min(stops)
+
+    def fused(self, queries: int, keys: int) -> Fused | None:
+        causal, keep = False, None
+        for mask in self.masks:
+            served = mask.fused(queries, keys)
+            if served is None:
+                return None
+            causal = causal or served.causal
+            if served.keep is not None:
+                keep = served.keep if keep is None else keep & served.keep
+        # not every kernel takes the flag and a mask at once, and some then drop one of them in silence
+        return None if causal and keep is not None else Fused(causal, keep)
+
+    def check(self, *, batch: int, heads: int, queries: int, keys: int) -> None:
+        for mask in self.masks:
+            mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
+
+    def __and__(self, other: Mask) -> Mask:
+        return All((*self.masks, other))
+
+    def __str__(self) -> str:
+        return " & ".join(map(str, self.masks))

@@ -1,0 +1,77 @@
+"""Checks of shapes and dtypes, done once, where the value is used."""
+
+import torch
+from torch import Tensor
+
+from headwise.core.errors import HeadwiseError
+
+
+def described(x: object) -> str:
+    """What a value is, in the words error messages use.
+
+    >>> described(torch.zeros(2, 5)), described(None)
+    ('float32 of shape [2, 5]', 'None')
+    """
+    if isinstance(x, Tensor):
+        return f"{str(x.dtype).removeprefix('torch.')} of shape {list(x.shape)}"
+    return repr(x)
+
+
+def check_floating(x: object, axes: str, *, who: str, what: str, do: str) -> None:
+    """Refuse anything but a floating-point tensor with one axis per word of ``axes``.
+
+    >>> check_floating(torch.zeros(2, 5, 8), "batch query model_dim", who="layer", what="x", do="Embed first")
+    """
+    if isinstance(x, Tensor) and x.is_floating_point() and x.dim() == len(axes.split()):
+        return
+    raise HeadwiseError(
+        who=who,
+        what=what,
+        expected=f"a floating-point tensor [{axes}]",
+        got=described(x),
+        why="Each axis has one meaning, so none is guessed",
+        do=do,
+    )
+
+
+def check_positions(positions: object, *, length: int, batch: int, who: str, what: str = "positions") -> None:
+    """Refuse positions that are not integers of shape ``[length]`` or ``[batch length]``.
+
+    >>> check_positions(torch.arange(5), length=5, batch=2, who="layer")
+    """
+    if isinstance(positions, Tensor) and tuple(positions.shape) in ((length,), (batch, length), (1, length)):
+        if not positions.is_floating_point() and not positions.is_complex() and positions.dtype != torch.bool:
+            return
+        raise HeadwiseError(
+            who=who,
+            what=what,
+            expected="integers",
+            got=described(positions),
+            why="In half precision the positions 256 and 257 are the same number",
+            do="Pass positions.long()",
+        )
+    raise HeadwiseError(
+        who=who,
+        what=what,
+        expected=f"integers of shape [{length}] or [{batch}, {length}]",
+        got=described(positions),
+        why="There is one position for each token",
+        do=f"Pass torch.arange({length}), or one row of positions for each row of the batch",
+    )
+
+
+def check_positive(value: object, *, who: str, what: str) -> None:
+    """Refuse anything but a whole number of at least one.
+
+    >>> check_positive(8, who="MultiHeadAttention", what="heads")
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return
+    raise HeadwiseError(
+        who=who,
+        what=what,
+        expected="a whole number of at least 1",
+        got=repr(value),
+        why="It counts things",
+        do=f"Pass {what}=1 or more",
+    )

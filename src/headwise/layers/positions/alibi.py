@@ -1,0 +1,70 @@
+"""A penalty that grows with distance, at a different rate in each head."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headwise.core.errors import HeadwiseError
+from headwise.core.shapes import check_positive
+from headwise.layers.positions.encoding import PositionalEncoding
+
+
+class ALiBi(PositionalEncoding):
+    """``bias_h(i, j) = -slope_h * |p_i - p_j|``, added after the scale.
+
+    For a power of two the slopes are ``2^(-8 h / heads)``, h = 1 .. heads. For another number of heads they
+    are those of the next lower power of two, then every second one of twice that number. Press, Smith and
+    Lewis 2021, arXiv 2108.12409, section 3 (the rule for other head counts is from the authors' code).
+
+    >>> ALiBi(heads=8).slopes()
+    tensor([0.5000, 0.2500, 0.1250, 0.0625, 0.0312, 0.0156, 0.0078, 0.0039])
+    >>> ALiBi(heads=3).slopes()
+    tensor([0.0625, 0.0039, 0.2500])
+    """
+
+    acts_on = ("scores",)
+    relative = True
+    any_length = True
+    cacheable = True
+    source = "Press, Smith and Lewis 2021, arXiv 2108.12409, section 3"
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        check_positive(heads, who="ALiBi", what="heads")
+        self.heads = heads
+
+    def slopes(
+        self, device: torch.device | None = None, dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, " heads"]:
+        """The penalty of each head for one position of distance."""
+        power = 2 ** (self.heads.bit_length() - 1)
+        whole = 8.0 / power * torch.arange(1, power + 1, device=device, dtype=dtype)
+        between = 4.0 / power * torch.arange(1, 2 * power, 2, device=device, dtype=dtype)
+        return torch.exp2(-torch.cat((whole, between[: self.heads - power])))
+
+    def bias(
+        self,
+        q: Float[Tensor, "batch heads query head_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        query_positions: Int[Tensor, "*batch query"],
+        key_positions: Int[Tensor, "*batch key"],
+        visible: Bool[Tensor, "*batch query key"] | None,
+    ) -> Float[Tensor, "#batch heads query key"]:
+        if q.shape[1] != self.heads:
+            raise HeadwiseError(
+                who="ALiBi",
+                what="heads",
+                expected=f"{q.shape[1]}, the number of query heads",
+                got=str(self.heads),
+                why="Each head has a slope of its own",
+                do=f"Build ALiBi(heads={q.shape[1]})",
+            )
+        dtype = torch.promote_types(q.dtype, torch.float32)
+        distance = (query_positions[..., :, None] - key_positions[..., None, :]).abs()
+        distance = distance.reshape(-1, 1, *distance.shape[-2:]).to(dtype)
+        return distance * -self.slopes(q.device, dtype)[:, None, None]
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}"

@@ -1,0 +1,58 @@
+"""The protocol of positional encodings: three methods that do nothing, of which an encoding overrides one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+class PositionalEncoding(nn.Module):
+    """How attention learns where a token stands.
+
+    Order can enter at three places: added to the embeddings (``embed``), turning queries and keys
+    (``rotate``), added to the scores (``bias``). Positions are always an argument, integers of shape
+    ``[length]`` or ``[batch length]``, and nothing is stored between calls.
+
+    The class attributes are claims, which the tests hold an encoding to:
+
+    - ``acts_on``: the places it acts on, of "embeddings", "queries and keys", "scores";
+    - ``relative``: adding one number to all positions changes nothing;
+    - ``any_length``: defined at every position, beyond those it was trained on too;
+    - ``cacheable``: a key, once encoded, stays valid when the sequence grows;
+    - ``source``: where the formula is published.
+    """
+
+    acts_on: ClassVar[tuple[str, ...]] = ()
+    relative: ClassVar[bool]
+    any_length: ClassVar[bool]
+    cacheable: ClassVar[bool]
+    source: ClassVar[str]
+
+    def embed(
+        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
+    ) -> Float[Tensor, "batch length model_dim"]:
+        """The embeddings with their positions added. A model calls it once, at its input."""
+        return x
+
+    def rotate(
+        self,
+        q: Float[Tensor, "batch heads query head_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        query_positions: Int[Tensor, "*batch query"],
+        key_positions: Int[Tensor, "*batch key"],
+    ) -> tuple[Float[Tensor, "batch heads query head_dim"], Float[Tensor, "batch kv_heads key head_dim"]]:
+        """Queries and keys, turned by their positions."""
+        return q, k
+
+    def bias(
+        self,
+        q: Float[Tensor, "batch heads query head_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        query_positions: Int[Tensor, "*batch query"],
+        key_positions: Int[Tensor, "*batch key"],
+        visible: Bool[Tensor, "*batch query key"] | None,
+    ) -> Float[Tensor, "#batch #heads query key"]:
+        """What is added to the scaled scores of these queries and keys; called for a block of queries."""
+        raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
