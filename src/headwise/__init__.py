@@ -1,1 +1,63 @@
+"""Multi-head attention and positional encoding: build it, look inside it, prove it.
+
+The names below load what they need when they are first used, so importing headwise is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwise.core import Causal as Causal
+    from headwise.core import Documents as Documents
+    from headwise.core import Explicit as Explicit
+    from headwise.core import HeadwiseError as HeadwiseError
+    from headwise.core import Mask as Mask
+    from headwise.core import Padding as Padding
+    from headwise.core import Prefix as Prefix
+    from headwise.core import SlidingWindow as SlidingWindow
+    from headwise.core import attention as attention
+    from headwise.core import attention_weights as attention_weights
+    from headwise.layers import ALiBi as ALiBi
+    from headwise.layers import Learned as Learned
+    from headwise.layers import MultiHeadAttention as MultiHeadAttention
+    from headwise.layers import NoPosition as NoPosition
+    from headwise.layers import PositionalEncoding as PositionalEncoding
+    from headwise.layers import Rotary as Rotary
+    from headwise.layers import Sinusoidal as Sinusoidal
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "ALiBi",
+    "Causal",
+    "Documents",
+    "Explicit",
+    "HeadwiseError",
+    "Learned",
+    "Mask",
+    "MultiHeadAttention",
+    "NoPosition",
+    "Padding",
+    "PositionalEncoding",
+    "Prefix",
+    "Rotary",
+    "Sinusoidal",
+    "SlidingWindow",
+    "attention",
+    "attention_weights",
+]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name in __all__:
+        for room in ("headwise.core", "headwise.layers"):
+            module = import_module(room)
+            if name in module.__all__:
+                return getattr(module, name)
+    raise AttributeError(f"module 'headwise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.core.errors import HeadwiseError
-from headwise.core.files import replacing
+from headwise.core.files import check_writable, replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,8 +50,8 @@ def new_figure(width: float, height: float, *, who: str) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 
-def save_figure(figure: Figure, path: str | Path, *, who: str) -> Path:
-    """Write the figure as PNG, SVG or PDF, by the path's ending, whole or not at all."""
+def check_picture(path: str | Path, *, who: str) -> None:
+    """Refuse a path that ``save_figure`` could not write, before the work whose picture it is for."""
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
         raise HeadwiseError(
@@ -60,8 +60,15 @@ def save_figure(figure: Figure, path: str | Path, *, who: str) -> Path:
             expected=f"one that ends in {', '.join(ENDINGS)}",
             got=f"'{path}'",
             why="The ending chooses the format",
-            do=f"Write to '{path.with_suffix('.png')}'",
+            do=f"Write to '{path.with_suffix('.png') if path.name else 'picture.png'}'",
         )
+    check_writable(path, who=who)
+
+
+def save_figure(figure: Figure, path: str | Path, *, who: str) -> Path:
+    """Write the figure as PNG, SVG or PDF, by the path's ending, whole or not at all."""
+    path = Path(path)
+    check_picture(path, who=who)
     with replacing(path, who=who) as temporary:
         figure.savefig(temporary, dpi=150)
     return path

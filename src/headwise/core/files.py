@@ -25,21 +25,7 @@ def replacing(path: str | Path, *, who: str) -> Iterator[Path]:
     [('a.txt', 'whole')]
     """
     path = Path(path)
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a folder")
-        handle, name = tempfile.mkstemp(suffix=path.suffix, prefix=".headwise-", dir=path.parent)
-    except OSError as error:
-        raise HeadwiseError(
-            who=who,
-            what="the output path",
-            expected="a file in a folder that can be written",
-            got=f"'{path}'",
-            why=f"Writing there failed: {(error.strerror or str(error)).lower()}",
-            do="Choose another path or make the folder",
-        ) from error
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _beside(path, who)
     try:
         yield temporary
         mask = os.umask(0)
@@ -48,3 +34,29 @@ def replacing(path: str | Path, *, who: str) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | Path, *, who: str) -> None:
+    """Refuse a path that ``replacing`` could not write, before the work whose result it is for.
+
+    >>> check_writable(Path(tempfile.mkdtemp()) / "a.txt", who="save")
+    """
+    _beside(Path(path), who).unlink()
+
+
+def _beside(path: Path, who: str) -> Path:
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "It is a folder")
+        handle, name = tempfile.mkstemp(suffix=path.suffix, prefix=".headwise-", dir=path.parent)
+    except OSError as error:
+        raise HeadwiseError(
+            who=who,
+            what="the output path",
+            expected="a file in a folder that can be written",
+            got=f"'{path}'",
+            why=f"{error.strerror or error}",
+            do="Choose another path, or make the folder first",
+        ) from error
+    os.close(handle)
+    return Path(name)

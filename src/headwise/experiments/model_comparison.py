@@ -17,12 +17,13 @@ from headwise.models import Reading, TextModel
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+ROUNDING = 1e-4  # relative: 2^-24 of each of a few hundred sums in a row
 UNRELATED = "A child is feeding ducks by the pond."
 
 
 @dataclass(frozen=True)
 class Distance(Result):
-    """Cosine distance of a text's vector from that of the first sentence: 0 the same, 1 unrelated, at most 2."""
+    """Cosine distance of a text's vector from the first sentence's: 0 the same, 1 unrelated, at most 2."""
 
     text: str
     distance: float
@@ -63,13 +64,17 @@ class Differences(Result):
         """Of any word at any state."""
         return max(max(word.by_state) for word in self.words)
 
+    def is_rounding(self) -> bool:
+        """Whether nothing moved by more than float32 can lose on its way through the layers."""
+        return max(self.largest_movement(), self.heads[0].change) < ROUNDING
+
 
 @dataclass(frozen=True)
 class ModelComparison(Result):
     """Two sentences in a trained model.
 
-    ``with_positions`` is the model as it is; ``positions_off`` the same with what ``switched_off`` names giving
-    nothing, or None where headwise found nothing to switch off. Heads come sorted, most changed first.
+    ``with_positions`` is the model as it is; ``positions_off`` the same with what ``switched_off`` names
+    giving nothing, or None where there is nothing to switch off. Heads come sorted, most changed first.
     """
 
     sentence_a: str

@@ -93,9 +93,11 @@ def _blindness(result: ModelComparison) -> str:
     )
     if not result.same_words:
         return start + "A and B still differ, as they do not hold the same words: " + residual + "."
+    if off.is_rounding():
+        return start + "the model is order-blind: " + residual + ", which is rounding."
     if result.causal:
         return start + "the causal mask alone still carries the order: " + residual + "."
-    return start + "the model is order-blind: " + residual + ", which is rounding."
+    return start + "the model still knows the order by other means: " + residual + "."
 
 
 def _spread(count: int, most: int) -> list[int]:

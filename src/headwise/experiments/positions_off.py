@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,10 +40,10 @@ def positions_off(network: nn.Module) -> Iterator[list[str]]:
             handle.remove()
 
 
-def _zeros(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+def _zeros(module: nn.Module, args: object, output: Tensor) -> Tensor:
     return torch.zeros_like(output)
 
 
-def _no_turn(module: nn.Module, args: Any, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _no_turn(module: nn.Module, args: object, output: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     cosine, sine = output
     return torch.ones_like(cosine), torch.zeros_like(sine)

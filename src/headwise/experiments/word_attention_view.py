@@ -80,6 +80,6 @@ def _drowning(result: WordAttention) -> Table:
 def _drowned(result: WordAttention) -> str:
     last = result.drowning[-1]
     return (
-        f"At {last.length:,} words the numbers are {last.position_over_word:.0f} times the size of the words: "
-        "they drown them, and every word looks at the end of the sentence."
+        f"At {last.length:,} words the numbers are {last.position_over_word:.0f} times the size of the "
+        "words: they drown them, and every word looks at the end of the sentence."
     )
