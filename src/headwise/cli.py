@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _show(options)
     except HeadwiseError as error:
-        sys.stderr.write(f"headwise {options.command}: {error}\n")
+        sys.stderr.write(f"headwise: {error}\n")
         return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("\n")

@@ -116,7 +116,7 @@ def _checked_folder(folder: Path) -> Path:
             who="model",
             what="the model",
             expected=f"'{DEFAULT}' or a local Hugging Face folder",
-            got=f"'{folder}'",
+            got=repr(str(folder)),
             why="There is no such folder, and nothing is downloaded",
             do="Check the path",
         )
@@ -129,7 +129,7 @@ def _checked_folder(folder: Path) -> Path:
                 who="model",
                 what="the weights",
                 expected="a .safetensors file",
-                got=f"'{pickled[0]}' in '{folder}'",
+                got=f"{pickled[0]!r} in {str(folder)!r}",
                 why="A pickled file can run any code when it is opened",
                 do="Convert it where you trust it: model.save_pretrained(folder, safe_serialization=True)",
             )
@@ -142,7 +142,7 @@ def _not_a_model(folder: Path, why: str) -> HeadwiseError:
         who="model",
         what="the folder",
         expected="a Hugging Face text model with config.json, a tokenizer and .safetensors weights",
-        got=f"'{folder}'",
+        got=repr(str(folder)),
         why=why[0].upper() + why[1:],
         do="Save one there with model.save_pretrained and tokenizer.save_pretrained",
     )

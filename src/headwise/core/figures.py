@@ -58,7 +58,7 @@ def check_picture(path: str | Path, *, who: str) -> None:
             who=who,
             what="the picture's path",
             expected=f"one that ends in {', '.join(ENDINGS)}",
-            got=f"'{path}'",
+            got=repr(str(path)),
             why="The ending chooses the format",
             do=f"Write to '{path.with_suffix('.png') if path.name else 'picture.png'}'",
         )

@@ -54,7 +54,7 @@ def _beside(path: Path, who: str) -> Path:
             who=who,
             what="the output path",
             expected="a file in a folder that can be written",
-            got=f"'{path}'",
+            got=repr(str(path)),
             why=f"{error.strerror or error}",
             do="Choose another path, or make the folder first",
         ) from error

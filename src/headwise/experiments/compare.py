@@ -26,16 +26,18 @@ class Comparison(Result):
         from rich.console import Group
         from rich.text import Text
 
-        from headwise.experiments import model_comparison_view, view, word_attention_view
+        from headwise.experiments.model_comparison_view import view as view_model
+        from headwise.experiments.view import sentences
+        from headwise.experiments.word_attention_view import view as view_words
 
         words = self.without_model
         parts: list[RenderableType] = [
-            view.sentences(words.sentence_a, words.sentence_b),
+            sentences(words.sentence_a, words.sentence_b),
             Text(),
-            word_attention_view.view(words),
+            view_words(words),
         ]
         if self.in_model is not None:
-            parts += [Text(), model_comparison_view.view(self.in_model)]
+            parts += [Text(), view_model(self.in_model)]
         return Group(*parts)
 
     def figure(self) -> Figure:
