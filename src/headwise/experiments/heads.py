@@ -1,0 +1,252 @@
+"""One head against many: what stays, what gets narrower, and what a forward pass costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headwise.core import HeadwiseError
+from headwise.core.figures import BLUE, GREEN, ORANGE, PURPLE, new_figure
+from headwise.core.shapes import check_positive
+from headwise.experiments.progress import rounds
+from headwise.experiments.result import Result
+from headwise.experiments.text import heading, new_table, paragraph
+from headwise.layers import MultiHeadAttention
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class HeadCount:
+    """What a layer with that many heads has and does in one forward pass over ``length`` tokens.
+
+    ``rank`` is the numerical rank, in float64, of one head's scores Q K^T on random tokens, ``rank_bound`` the
+    most it can be: min(length, head_dim). ``ratio`` is the median over the rounds of its time over the time of
+    one head in the same round, between the quartiles ``ratio_low`` and ``ratio_high``.
+    """
+
+    heads: int
+    head_dim: int
+    parameters: int
+    projection_multiply_adds: int
+    score_multiply_adds: int
+    value_multiply_adds: int
+    softmax_weights: int
+    rank_bound: int
+    rank: int
+    seconds: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+    @property
+    def multiply_adds(self) -> int:
+        """Those of the four projections, of the scores, and of the weighted sums of the values."""
+        return self.projection_multiply_adds + self.score_multiply_adds + self.value_multiply_adds
+
+
+@dataclass(frozen=True)
+class HeadsReport(Result):
+    """One row for each number of heads, one head first; times are this machine's, in float32."""
+
+    model_dim: int
+    length: int
+    repeats: int
+    seed: int
+    threads: int
+    counts: tuple[HeadCount, ...]
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+
+        one = self.counts[0]
+        return Group(
+            heading(f"One head or many: model_dim {self.model_dim}, {self.length} tokens"),
+            paragraph(
+                f"Every count has {one.parameters:,} parameters and does {one.multiply_adds / 1e6:,.1f} million",
+                f"multiply-adds ({one.projection_multiply_adds / 1e6:,.1f} in the projections,"
+                f" {one.score_multiply_adds / 1e6:,.1f} in the scores, {one.value_multiply_adds / 1e6:,.1f} in the"
+                " values).",
+            ),
+            self._table(),
+            paragraph(
+                "So the cost of more heads isn't more parameters. It is narrower heads:",
+                f"{self.model_dim} dimensions are shared out, and the scores of a head of d dimensions, a",
+                f"{self.length} x {self.length} matrix, reach rank d at most.",
+                "That is why the number of heads must divide model_dim.",
+                "What does grow is the number of softmax weights: one matrix for each head.",
+            ),
+            paragraph(
+                f"Time: median (quartiles) over {self.repeats} interleaved rounds on this machine,"
+                f" {self.threads} {'thread' if self.threads == 1 else 'threads'}, float32;"
+                f" one head took {one.seconds * 1e3:.2f} ms.",
+            ),
+        )
+
+    def figure(self) -> Figure:
+        with new_figure(10.0, 4.2, who="heads") as figure:
+            left, right = figure.subplots(1, 2)
+            self._draw_sizes(left)
+            self._draw_times(right)
+            for axes in (left, right):
+                axes.set_xscale("log", base=2)
+                axes.set_xticks([c.heads for c in self.counts], [str(c.heads) for c in self.counts])
+                axes.minorticks_off()
+                axes.set_xlabel("number of heads")
+            return figure
+
+    def _draw_sizes(self, axes: Axes) -> None:
+        one = self.counts[0]
+        heads = [c.heads for c in self.counts]
+        lines = (
+            ("softmax weights", PURPLE, "v", [c.softmax_weights / one.softmax_weights for c in self.counts]),
+            ("parameters", BLUE, "o", [c.parameters / one.parameters for c in self.counts]),
+            ("multiply-adds", GREEN, "x", [c.multiply_adds / one.multiply_adds for c in self.counts]),
+            ("dimensions per head", ORANGE, "s", [c.head_dim / one.head_dim for c in self.counts]),
+        )
+        for label, color, marker, values in lines:
+            axes.plot(heads, values, color=color, marker=marker, label=label)
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set(title="What stays, what shrinks, what grows", ylabel="times that of one head")
+        axes.legend()
+
+    def _draw_times(self, axes: Axes) -> None:
+        heads = [c.heads for c in self.counts]
+        ratios = np.array([c.ratio for c in self.counts])
+        low, high = (np.array([getattr(c, name) for c in self.counts]) for name in ("ratio_low", "ratio_high"))
+        axes.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
+        axes.errorbar(heads, ratios, yerr=(ratios - low, high - ratios), color=BLUE, marker="o", capsize=3)
+        axes.set_ylim(0, max(1.5, 1.1 * float(high.max())))
+        axes.set(title="Time of a forward pass, this machine", ylabel="times that of one head (median, quartiles)")
+
+    def _table(self) -> Table:
+        table = new_table("heads", "dims per head", "rank of scores", "softmax weights", "time / one head")
+        for count in self.counts:
+            time_ratio = f"{count.ratio:.2f} ({count.ratio_low:.2f}-{count.ratio_high:.2f})"
+            table.add_row(
+                str(count.heads),
+                str(count.head_dim),
+                f"{count.rank} of {self.length}",
+                f"{count.softmax_weights:,}",
+                "1" if count.heads == 1 else time_ratio,
+            )
+        return table
+
+
+def compare_head_counts(
+    model_dim: int = 512,
+    heads: Sequence[int] = (1, 2, 4, 8, 16),
+    *,
+    length: int = 256,
+    repeats: int = 30,
+    seed: int = 0,
+) -> HeadsReport:
+    """One layer for each number of heads, all of one width, on the same tokens; one head is always among them.
+
+    Parameters are counted in the real layers; multiply-adds are ``4 length model_dim^2`` for the projections and
+    ``length^2 model_dim`` each for scores and values. Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2: "the
+    total computational cost is similar to that of single-head attention with full dimensionality". Raises
+    HeadwiseError for a count that does not divide ``model_dim``.
+
+    >>> report = compare_head_counts(12, [4], length=6, repeats=1)
+    >>> [(count.heads, count.head_dim, count.parameters, count.rank) for count in report.counts]
+    [(1, 12, 624, 6), (4, 3, 624, 3)]
+    """
+    _check(model_dim, heads, length, repeats)
+    layers = [_layer(model_dim, count, seed) for count in sorted({1, *heads})]
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(1, length, model_dim, generator=generator, dtype=torch.float64)
+    seconds = _time_interleaved(layers, x.float(), repeats)
+    ratios = seconds / seconds[:, :1]
+    return HeadsReport(
+        model_dim=model_dim,
+        length=length,
+        repeats=repeats,
+        seed=seed,
+        threads=torch.get_num_threads(),
+        counts=tuple(
+            _count(layer, x, seconds[:, number], ratios[:, number]) for number, layer in enumerate(layers)
+        ),
+    )
+
+
+def _count(
+    layer: MultiHeadAttention, x: Tensor, seconds: NDArray[np.float64], ratios: NDArray[np.float64]
+) -> HeadCount:
+    length, width = x.shape[1], layer.heads * layer.head_dim
+    low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75))
+    return HeadCount(
+        heads=layer.heads,
+        head_dim=layer.head_dim,
+        parameters=sum(parameter.numel() for parameter in layer.parameters()),
+        projection_multiply_adds=4 * length * layer.model_dim * width,
+        score_multiply_adds=layer.heads * length * length * layer.head_dim,
+        value_multiply_adds=layer.heads * length * length * layer.head_dim,
+        softmax_weights=layer.heads * length * length,
+        rank_bound=min(length, layer.head_dim),
+        rank=_rank_of_scores(layer, x[0]),
+        seconds=float(np.median(seconds)),
+        ratio=float(middle),
+        ratio_low=float(low),
+        ratio_high=float(high),
+    )
+
+
+@torch.no_grad()
+def _rank_of_scores(layer: MultiHeadAttention, x: Tensor) -> int:
+    """The rank of the first head's ``Q K^T``, in float64."""
+    q, k = (x @ projection.weight[: layer.head_dim].T.double() for projection in (layer.query, layer.key))
+    return int(torch.linalg.matrix_rank(q @ k.T))
+
+
+@torch.inference_mode()
+def _time_interleaved(layers: list[MultiHeadAttention], x: Tensor, repeats: int) -> NDArray[np.float64]:
+    """Seconds of one pass of each layer in each round, ``[repeats, layers]``; the first round is thrown away."""
+    seconds = np.empty((repeats + 1, len(layers)))
+    for number in rounds(repeats + 1, "timing heads"):
+        for step in range(len(layers)):
+            which = (step + number) % len(layers)  # no layer always follows the same one
+            start = time.perf_counter()
+            layers[which](x)
+            seconds[number, which] = time.perf_counter() - start
+    return seconds[1:]
+
+
+def _layer(model_dim: int, heads: int, seed: int) -> MultiHeadAttention:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MultiHeadAttention(model_dim, heads).eval()
+
+
+def _check(model_dim: int, heads: Sequence[int], length: int, repeats: int) -> None:
+    for what, value in (("model_dim", model_dim), ("length", length), ("repeats", repeats)):
+        check_positive(value, who="heads", what=what)
+    for count in heads:
+        check_positive(count, who="heads", what="each number of heads")
+        if model_dim % count:
+            raise HeadwiseError(
+                who="heads",
+                what="each number of heads",
+                expected=f"a divisor of model_dim={model_dim}",
+                got=str(count),
+                why="Each head gets an equal share of the dimensions",
+                do=f"Use {_nearest_divisors(model_dim, count)}",
+            )
+
+
+def _nearest_divisors(model_dim: int, count: int) -> str:
+    divisors = [d for d in range(1, model_dim + 1) if model_dim % d == 0]
+    below, above = [d for d in divisors if d < count], [d for d in divisors if d > count]
+    return " or ".join(str(d) for d in (*below[-1:], *above[:1]))
