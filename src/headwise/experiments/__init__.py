@@ -1,4 +1,4 @@
-"""The tutorials' questions, asked of real layers and models; each answer shows itself, gives JSON and a picture."""
+"""The tutorials' questions, asked of real layers; each answer shows itself, gives JSON and a picture."""
 
 from headwise.experiments.encoding import examine_encoding
 from headwise.experiments.equivariance import permute_and_compare

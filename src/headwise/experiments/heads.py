@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headwise.core import HeadwiseError
-from headwise.core.figures import BLUE, GREEN, ORANGE, PURPLE, new_figure
+from headwise.core.figures import BLUE, ORANGE, PURPLE, new_figure
 from headwise.core.shapes import check_positive
-from headwise.experiments.progress import rounds
+from headwise.experiments.pictures import side_by_side
 from headwise.experiments.result import Result
-from headwise.experiments.text import heading, new_table, paragraph
+from headwise.experiments.text import new_table, page, paragraph
+from headwise.experiments.timing import seconds_interleaved
 from headwise.layers import MultiHeadAttention
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 class HeadCount:
     """What a layer with that many heads has and does in one forward pass over ``length`` tokens.
 
-    ``rank`` is the numerical rank, in float64, of one head's scores Q K^T on random tokens, ``rank_bound`` the
-    most it can be: min(length, head_dim). ``ratio`` is the median over the rounds of its time over the time of
-    one head in the same round, between the quartiles ``ratio_low`` and ``ratio_high``.
+    ``rank`` is the numerical rank, in float64, of one head's scores Q K^T on random tokens, and
+    ``rank_bound`` the most it can be: min(length, head_dim). ``ratio`` is the median over the rounds of its
+    time over that of one head in the same round, between the quartiles ``ratio_low`` and ``ratio_high``.
     """
 
     heads: int
@@ -68,16 +69,15 @@ class HeadsReport(Result):
     counts: tuple[HeadCount, ...]
 
     def __rich__(self) -> RenderableType:
-        from rich.console import Group
-
         one = self.counts[0]
-        return Group(
-            heading(f"One head or many: model_dim {self.model_dim}, {self.length} tokens"),
+        return page(
+            f"One head or many: model_dim {self.model_dim}, {self.length} tokens",
             paragraph(
-                f"Every count has {one.parameters:,} parameters and does {one.multiply_adds / 1e6:,.1f} million",
-                f"multiply-adds ({one.projection_multiply_adds / 1e6:,.1f} in the projections,"
-                f" {one.score_multiply_adds / 1e6:,.1f} in the scores, {one.value_multiply_adds / 1e6:,.1f} in the"
-                " values).",
+                f"Every count has {one.parameters:,} parameters and does",
+                f"{_million(one.multiply_adds)} million multiply-adds",
+                f"({_million(one.projection_multiply_adds)} in the projections,",
+                f"{_million(one.score_multiply_adds)} in the scores,",
+                f"{_million(one.value_multiply_adds)} in the values).",
             ),
             self._table(),
             paragraph(
@@ -96,7 +96,7 @@ class HeadsReport(Result):
 
     def figure(self) -> Figure:
         with new_figure(10.0, 4.2, who="heads") as figure:
-            left, right = figure.subplots(1, 2)
+            left, right = side_by_side(figure, (1.0, 1.0))
             self._draw_sizes(left)
             self._draw_times(right)
             for axes in (left, right):
@@ -111,8 +111,12 @@ class HeadsReport(Result):
         heads = [c.heads for c in self.counts]
         lines = (
             ("softmax weights", PURPLE, "v", [c.softmax_weights / one.softmax_weights for c in self.counts]),
-            ("parameters", BLUE, "o", [c.parameters / one.parameters for c in self.counts]),
-            ("multiply-adds", GREEN, "x", [c.multiply_adds / one.multiply_adds for c in self.counts]),
+            (
+                "parameters, multiply-adds",
+                BLUE,
+                "o",
+                [c.multiply_adds / one.multiply_adds for c in self.counts],
+            ),
             ("dimensions per head", ORANGE, "s", [c.head_dim / one.head_dim for c in self.counts]),
         )
         for label, color, marker, values in lines:
@@ -125,11 +129,15 @@ class HeadsReport(Result):
     def _draw_times(self, axes: Axes) -> None:
         heads = [c.heads for c in self.counts]
         ratios = np.array([c.ratio for c in self.counts])
-        low, high = (np.array([getattr(c, name) for c in self.counts]) for name in ("ratio_low", "ratio_high"))
+        low, high = (
+            np.array([getattr(c, name) for c in self.counts]) for name in ("ratio_low", "ratio_high")
+        )
         axes.axhline(1.0, color="0.8", linewidth=0.8, zorder=0)
         axes.errorbar(heads, ratios, yerr=(ratios - low, high - ratios), color=BLUE, marker="o", capsize=3)
         axes.set_ylim(0, max(1.5, 1.1 * float(high.max())))
-        axes.set(title="Time of a forward pass, this machine", ylabel="times that of one head (median, quartiles)")
+        axes.set(
+            title="Time of a forward pass, this machine", ylabel="times that of one head (median, quartiles)"
+        )
 
     def _table(self) -> Table:
         table = new_table("heads", "dims per head", "rank of scores", "softmax weights", "time / one head")
@@ -145,6 +153,10 @@ class HeadsReport(Result):
         return table
 
 
+def _million(count: int) -> str:
+    return f"{count / 1e6:,.1f}"
+
+
 def compare_head_counts(
     model_dim: int = 512,
     heads: Sequence[int] = (1, 2, 4, 8, 16),
@@ -153,12 +165,11 @@ def compare_head_counts(
     repeats: int = 30,
     seed: int = 0,
 ) -> HeadsReport:
-    """One layer for each number of heads, all of one width, on the same tokens; one head is always among them.
+    """One layer for each number of heads, all of one width, on the same tokens; one head is always there.
 
-    Parameters are counted in the real layers; multiply-adds are ``4 length model_dim^2`` for the projections and
-    ``length^2 model_dim`` each for scores and values. Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2: "the
-    total computational cost is similar to that of single-head attention with full dimensionality". Raises
-    HeadwiseError for a count that does not divide ``model_dim``.
+    Parameters are counted in the real layers; multiply-adds are ``4 length model_dim^2`` for the projections
+    and ``length^2 model_dim`` each for scores and values, whatever the number of heads. Vaswani et al. 2017,
+    arXiv 1706.03762, section 3.2.2. Raises HeadwiseError for a count that does not divide ``model_dim``.
 
     >>> report = compare_head_counts(12, [4], length=6, repeats=1)
     >>> [(count.heads, count.head_dim, count.parameters, count.rank) for count in report.counts]
@@ -168,7 +179,7 @@ def compare_head_counts(
     layers = [_layer(model_dim, count, seed) for count in sorted({1, *heads})]
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(1, length, model_dim, generator=generator, dtype=torch.float64)
-    seconds = _time_interleaved(layers, x.float(), repeats)
+    seconds = _seconds(layers, x.float(), repeats)
     ratios = seconds / seconds[:, :1]
     return HeadsReport(
         model_dim=model_dim,
@@ -212,16 +223,8 @@ def _rank_of_scores(layer: MultiHeadAttention, x: Tensor) -> int:
 
 
 @torch.inference_mode()
-def _time_interleaved(layers: list[MultiHeadAttention], x: Tensor, repeats: int) -> NDArray[np.float64]:
-    """Seconds of one pass of each layer in each round, ``[repeats, layers]``; the first round is thrown away."""
-    seconds = np.empty((repeats + 1, len(layers)))
-    for number in rounds(repeats + 1, "timing heads"):
-        for step in range(len(layers)):
-            which = (step + number) % len(layers)  # no layer always follows the same one
-            start = time.perf_counter()
-            layers[which](x)
-            seconds[number, which] = time.perf_counter() - start
-    return seconds[1:]
+def _seconds(layers: list[MultiHeadAttention], x: Tensor, repeats: int) -> NDArray[np.float64]:
+    return seconds_interleaved([partial(layer, x) for layer in layers], repeats, doing="timing heads")
 
 
 def _layer(model_dim: int, heads: int, seed: int) -> MultiHeadAttention:

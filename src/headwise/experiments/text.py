@@ -6,35 +6,42 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 
-def heading(words: str) -> Text:
-    """A line in bold.
+def page(heading: str, *blocks: RenderableType) -> Group:
+    """A heading in bold, then paragraphs and tables with an empty line between them.
 
-    >>> heading("One head or many").plain
-    'One head or many'
+    >>> from rich.console import Console
+    >>> Console(width=20).print(page("Heads", paragraph("Two heads", "see more.")))
+    Heads
+    <BLANKLINE>
+    Two heads see more.
     """
-    return Text(words, style="bold")
+    rows: list[RenderableType] = [Text(heading, style="bold")]
+    for block in blocks:
+        rows += [Text(""), block]
+    return Group(*rows)
 
 
-def paragraph(*sentences: str) -> Text:
-    """Sentences that wrap at the width of the page, with an empty line before.
+def paragraph(*parts: str) -> Text:
+    """Parts of sentences, joined; they wrap at the width of the page.
 
     >>> paragraph("One.", "Two.").plain
-    '\\nOne. Two.'
+    'One. Two.'
     """
-    return Text("\n" + " ".join(sentences))
+    return Text(" ".join(parts))
 
 
 def new_table(*columns: str, left: Sequence[int] = ()) -> Table:
-    """An empty table with these headings: numbers to the right, and the columns named in ``left`` to the left.
+    """An empty table with these headings: to the right, and to the left for the columns named in ``left``.
 
     >>> [column.justify for column in new_table("word", "weight", left=[0]).columns]
     ['left', 'right']
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="dim")
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number in left else "right", no_wrap=True)
     return table

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwise.core.figures import new_figure
-from headwise.experiments.encoding.pictures import draw_curve
+from headwise.experiments.pictures import draw_curve
 from headwise.experiments.result import Result
-from headwise.experiments.text import heading, paragraph
+from headwise.experiments.text import page, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,10 +23,8 @@ class NothingReport(Result):
     length: int
 
     def __rich__(self) -> RenderableType:
-        from rich.console import Group
-
-        return Group(
-            heading("no encoding"),
+        return page(
+            "no encoding",
             paragraph(
                 "Nothing is added to the embeddings or to the scores, and no query or key turns.",
                 "A score depends on the two words alone, so attention is order-blind:",
@@ -39,5 +37,7 @@ class NothingReport(Result):
         with new_figure(6.0, 3.0, who="encoding") as figure:
             axes = figure.subplots()
             draw_curve(axes, range(self.length), [0.0] * self.length)
-            axes.set(title="No encoding: distance changes no score", ylabel="change of the score", ylim=(-1, 1))
+            axes.set(
+                title="No encoding: distance changes no score", ylabel="change of the score", ylim=(-1, 1)
+            )
             return figure

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from headwise.core.figures import RISING, new_figure
 from headwise.experiments.encoding.distances import SHIFTS, distances_below
+from headwise.experiments.pictures import side_by_side
 from headwise.experiments.result import Result
-from headwise.experiments.text import by_ratio, heading, new_table, paragraph
+from headwise.experiments.text import by_ratio, new_table, page, paragraph
 from headwise.layers import ALiBi
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _HEADS = 8
 
 @dataclass(frozen=True)
 class HeadPenalty:
-    """One head: its slope, the distance at which a weight halves (ln 2 / slope), and what each distance costs."""
+    """One head: its slope, the distance at which a weight halves (ln 2 / slope), what each distance costs."""
 
     head: int
     slope: float
@@ -48,14 +49,12 @@ class PenaltyReport(Result):
     shift_changes: dict[int, float]
 
     def __rich__(self) -> RenderableType:
-        from rich.console import Group
-
         changes = " and ".join(f"{change:g} (by {shift:,})" for shift, change in self.shift_changes.items())
-        return Group(
-            heading(f"alibi encoding: {self.heads} heads, distances up to {self.distances[-1]} tokens"),
+        return page(
+            f"alibi encoding: {self.heads} heads, distances up to {self.distances[-1]} tokens",
             paragraph(
-                "Nothing is added to embeddings. Each head adds -slope x distance to its scores: the weight of",
-                "a key falls by e^(-slope) with each token, and halves every ln 2 / slope tokens.",
+                "Nothing is added to embeddings. Each head adds -slope x distance to its scores:",
+                "the weight of a key falls by e^(-slope) with each token and halves every ln 2 / slope.",
                 "The dimensions play no part.",
             ),
             self._head_table(),
@@ -64,17 +63,20 @@ class PenaltyReport(Result):
 
     def figure(self) -> Figure:
         with new_figure(10.0, 4.2, who="encoding") as figure:
-            left, right = figure.subplots(1, 2)
             from matplotlib import colormaps
 
+            left, right = side_by_side(figure, (1.0, 1.0))
+
             for one in self.per_head:
-                shade = colormaps[RISING](0.9 * (one.head - 1) / (self.heads - 1))
+                shade = colormaps[RISING](0.85 * (one.head - 1) / (self.heads - 1))
                 label = f"head {one.head}, slope {_slope(one.slope)}"
                 left.plot(self.distances, one.added, color=shade, label=label)
                 right.plot(self.distances, [math.exp(a) for a in one.added], color=shade, label=label)
             right.axhline(0.5, color="0.6", linestyle=":", zorder=0)
             left.set(title="ALiBi: added to the scores", ylabel="-slope x distance (score units)")
-            right.set(title="What that leaves of the weight", ylabel="factor on the weight, e^(-slope x distance)")
+            right.set(
+                title="What that leaves of the weight", ylabel="factor on the weight, e^(-slope x distance)"
+            )
             right.set_ylim(0, 1.02)
             for axes in (left, right):
                 axes.set_xlabel("distance (tokens)")
@@ -82,11 +84,11 @@ class PenaltyReport(Result):
             return figure
 
     def _head_table(self) -> Table:
-        chosen = by_ratio(len(self.distances), at_most=6)[1:]
+        chosen = by_ratio(len(self.distances), at_most=5)[1:]
         columns = [f"at {self.distances[i]}" for i in chosen]
         table = new_table("head", "slope", "halves every (tokens)", *columns)
         for one in self.per_head:
-            costs = (f"{one.added[i]:.2f}" for i in chosen)
+            costs = (f"{one.added[i]:.3f}" for i in chosen)
             table.add_row(str(one.head), _slope(one.slope), f"{one.half_distance:.2f}", *costs)
         return table
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from headwise.core.figures import new_figure
 from headwise.experiments.encoding.distances import distances_below
-from headwise.experiments.encoding.pictures import draw_curve, draw_heat_map
+from headwise.experiments.pictures import draw_curve, draw_heat_map, side_by_side
 from headwise.experiments.result import Result
-from headwise.experiments.text import by_ratio, evenly, heading, new_table, paragraph
+from headwise.experiments.text import by_ratio, evenly, new_table, page, paragraph
 from headwise.layers import PositionalEncoding
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ class TableReport(Result):
     highest: tuple[float, ...]
 
     def __rich__(self) -> RenderableType:
-        from rich.console import Group
-
         what, norms, products = _WORDS[self.name]
-        return Group(
-            heading(f"{self.name} encoding: {self.length} positions x {self.dim} dimensions"),
+        return page(
+            f"{self.name} encoding: {self.length} positions x {self.dim} dimensions",
             paragraph(what),
-            paragraph(f"A word vector of unit variance has norm sqrt({self.dim}) = {self.word_norm:.2f}.", norms),
+            paragraph(
+                f"A word vector of unit variance has norm sqrt({self.dim}) = {self.word_norm:.2f}.", norms
+            ),
             self._norm_table(),
             paragraph(products),
             self._product_table(),
@@ -56,14 +56,15 @@ class TableReport(Result):
 
     def figure(self) -> Figure:
         with new_figure(10.5, 4.4, who="encoding") as figure:
-            left, right = figure.subplots(1, 2, width_ratios=(2.1, 1.0))
+            left, right = side_by_side(figure, (2.1, 1.0))
             untrained = " (untrained, random)" if self.name == "learned" else ""
             draw_heat_map(left, self.table, f"{self.name.capitalize()} encoding{untrained}")
             right.fill_between(
                 self.distances, self.lowest, self.highest, color="0.85", label="lowest to highest over p"
             )
             draw_curve(right, self.distances, self.products, label="mean over p")
-            right.set(title="No law in the distance", ylabel="dot product PE(p) . PE(p + k)")
+            right.set(title="The distance alone decides nothing", ylabel="dot product PE(p) . PE(p + k)")
+            right.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
             right.legend()
             return figure
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from headwise.core import HeadwiseError
 from headwise.core.figures import ORANGE, new_figure
 from headwise.experiments.encoding.distances import SHIFTS, distances_below
-from headwise.experiments.encoding.pictures import draw_curve
+from headwise.experiments.pictures import draw_curve
 from headwise.experiments.result import Result
-from headwise.experiments.text import bar, by_ratio, evenly, heading, new_table, paragraph
+from headwise.experiments.text import bar, by_ratio, evenly, new_table, page, paragraph
 from headwise.layers import Rotary
 from headwise.layers.positions.angles import frequencies
 
@@ -50,11 +50,9 @@ class TurningReport(Result):
     shift_changes: dict[int, float]
 
     def __rich__(self) -> RenderableType:
-        from rich.console import Group
-
         changes = " and ".join(f"{change:.0e} (by {shift:,})" for shift, change in self.shift_changes.items())
-        return Group(
-            heading(f"rotary encoding: heads of {self.dim} dimensions, base {self.base:g}"),
+        return page(
+            f"rotary encoding: heads of {self.dim} dimensions, base {self.base:g}",
             paragraph(
                 "Nothing is added. Each pair of dimensions of a query or key turns by p / base^(2i/dim)",
                 "radians. The fastest pair turns once in 2 pi = 6.28 tokens whatever the base;",
@@ -66,8 +64,8 @@ class TurningReport(Result):
                 f"queries and keys change by at most {changes}: rounding, in float64.",
             ),
             paragraph(
-                "Score of two equal unit vectors, k tokens apart (1 without the encoding). Along (1, 1, .., 1),",
-                f"and the mean and deviation over {self.vectors} random directions:",
+                "Score of two equal unit vectors, k tokens apart (1 without the encoding).",
+                f"Along (1, 1, .., 1), and the mean and deviation over {self.vectors} random directions:",
             ),
             self._score_table(),
         )
@@ -84,9 +82,8 @@ class TurningReport(Result):
                 color=ORANGE,
                 alpha=0.25,
                 linewidth=0,
-                label=f"{self.vectors} random directions: mean and deviation",
+                label=f"{self.vectors} random directions, mean +/- deviation",
             )
-            axes.plot(self.distances, self.random, color=ORANGE, linestyle="--", linewidth=1.2)
             draw_curve(axes, self.distances, self.ones, label="the direction (1, 1, .., 1)")
             axes.set_ylabel("score of two equal unit vectors")
             axes.set_title(f"Rotary encoding, {self.dim} dimensions a head, base {self.base:g}")

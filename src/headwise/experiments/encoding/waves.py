@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from headwise.core import HeadwiseError
 from headwise.core.figures import new_figure
 from headwise.experiments.encoding.distances import distances_below
-from headwise.experiments.encoding.pictures import draw_curve, draw_heat_map
+from headwise.experiments.pictures import draw_curve, draw_heat_map, side_by_side
 from headwise.experiments.result import Result
-from headwise.experiments.text import bar, by_ratio, evenly, heading, new_table, paragraph
+from headwise.experiments.text import bar, by_ratio, evenly, new_table, page, paragraph
 from headwise.layers import Sinusoidal
 from headwise.layers.positions.angles import frequencies
 
@@ -58,11 +58,9 @@ class WavesReport(Result):
     spreads: tuple[float, ...]
 
     def __rich__(self) -> RenderableType:
-        from rich.console import Group
-
         slow = sum(wavelength > self.length for wavelength in self.wavelengths)
-        return Group(
-            heading(f"sinusoidal encoding: {self.length} positions x {self.dim} dimensions, base {self.base:g}"),
+        return page(
+            f"sinusoidal encoding: {self.length} positions x {self.dim} dimensions, base {_whole(self.base)}",
             paragraph(
                 "Added to the embeddings: PE(p, 2i) = sin(p / base^(2i/dim)), PE(p, 2i+1) = cos of the same.",
                 f"Of {len(self.wavelengths)} waves, {slow} are longer than the sentence.",
@@ -71,18 +69,21 @@ class WavesReport(Result):
             paragraph(self._about_the_base()),
             self._base_table(),
             paragraph(
-                "The law PE(p + k) = R_k PE(p): moving by k tokens is one fixed rotation, wherever you stand.",
+                "The law PE(p + k) = R_k PE(p): moving by k tokens is one fixed rotation,",
+                "wherever you stand.",
                 f"Largest error over {self.length} positions and {self.law_offsets} offsets:"
                 f" {self.law_error:.1e} (float64).{self._about_the_odd_one()}",
             ),
-            paragraph("So the dot product PE(p) . PE(p+k) tells the distance k, whatever the position p:"),
+            paragraph(
+                "So the dot product PE(p) . PE(p + k) depends on the distance k alone, not on the position p:"
+            ),
             self._product_table(),
         )
 
     def figure(self) -> Figure:
         with new_figure(10.5, 4.4, who="encoding") as figure:
-            left, right = figure.subplots(1, 2, width_ratios=(2.1, 1.0))
-            draw_heat_map(left, self.table, f"Sinusoidal encoding (base {self.base:g})")
+            left, right = side_by_side(figure, (2.1, 1.0))
+            draw_heat_map(left, self.table, f"Sinusoidal encoding, base {_whole(self.base)}")
             draw_curve(right, self.distances, self.products)
             right.set(title="How alike two positions are", ylabel="dot product PE(p) . PE(p + k)")
             return figure
@@ -93,9 +94,7 @@ class WavesReport(Result):
             last = min(2 * pair + 1, self.dim - 1)
             dimensions = f"{2 * pair}" if last == 2 * pair else f"{2 * pair}, {last}"
             wavelength = self.wavelengths[pair]
-            table.add_row(
-                str(pair), dimensions, f"{wavelength:,.2f}", f"{self.length / wavelength:,.{_PLACES}f}"
-            )
+            table.add_row(str(pair), dimensions, f"{wavelength:,.2f}", f"{self.length / wavelength:,.3f}")
         return table
 
     def _about_the_base(self) -> str:
@@ -107,7 +106,7 @@ class WavesReport(Result):
         table = new_table("base", "fastest wave (tokens)", "slowest wave (tokens)")
         for effect in self.bases:
             here = "bold" if effect.base == self.base else None
-            table.add_row(f"{effect.base:,g}", f"{effect.fastest:,.2f}", f"{effect.slowest:,.2f}", style=here)
+            table.add_row(_whole(effect.base), f"{effect.fastest:,.2f}", f"{effect.slowest:,.2f}", style=here)
         return table
 
     def _about_the_odd_one(self) -> str:
@@ -125,7 +124,8 @@ class WavesReport(Result):
         return table
 
 
-_PLACES = 3  # of the number of turns: the slowest wave makes less than a hundredth of one
+def _whole(base: float) -> str:
+    return f"{base:,.0f}" if base == round(base) and base < 1e9 else f"{base:g}"
 
 
 class _Law(NamedTuple):

@@ -1,4 +1,4 @@
-"""The pieces of the encodings' pictures."""
+"""The pieces of the experiments' pictures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ from headwise.core.figures import BLUE, DIVERGING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def side_by_side(figure: Figure, widths: tuple[float, float]) -> tuple[Axes, Axes]:
+    """Two panels of these relative widths, with air between them."""
+    # the labels of one panel would touch the other
+    figure.set_layout_engine("constrained", wspace=0.06)
+    left, right = figure.subplots(1, 2, width_ratios=widths)
+    return left, right
 
 
 def draw_heat_map(axes: Axes, table: Sequence[Sequence[float]], title: str) -> None:
@@ -21,8 +30,7 @@ def draw_heat_map(axes: Axes, table: Sequence[Sequence[float]], title: str) -> N
         values, cmap=DIVERGING, vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
     )
     axes.set(title=title, xlabel="embedding dimension", ylabel="position in the sentence (token)")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.get_major_locator().set_params(integer=True)
+    axes.locator_params(integer=True)
     figure = axes.get_figure()
     assert figure is not None
     figure.colorbar(image, ax=axes, label="value of the encoding", pad=0.02)
