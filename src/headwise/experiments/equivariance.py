@@ -10,9 +10,9 @@ from torch import Tensor
 
 from headwise.core import Causal, HeadwiseError
 from headwise.core.figures import BLUE, GREY, ORANGE, PURPLE, new_figure
-from headwise.core.shapes import check_positive
 from headwise.experiments.named import NAMES, named_position
 from headwise.experiments.result import Result
+from headwise.experiments.sizes import check_divides, check_size
 from headwise.experiments.text import new_table, page, paragraph
 from headwise.layers import MultiHeadAttention
 
@@ -28,6 +28,7 @@ _COLUMNS = {
     "words and positions": ("positions move too", PURPLE),
 }
 _MIRRORED = "words, reversed"
+_MOST_WORDS, _MOST_DIMENSIONS = 1024, 4096
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def permute_and_compare(
     >>> report.case("none").verdict, report.case("none", "words, causal mask").verdict
     ('order-blind', 'knows order')
     """
-    _check(length, heads, dtype)
+    _check(length, model_dim, heads, dtype)
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(1, length, model_dim, generator=generator, dtype=torch.float64).to(dtype)
     permutation = _shuffled(length, generator)
@@ -172,9 +173,10 @@ def permute_and_compare(
     )
 
 
-def _check(length: int, heads: int, dtype: torch.dtype) -> None:
-    check_positive(length, who="equivariance", what="length")
-    check_positive(heads, who="equivariance", what="heads")
+def _check(length: int, model_dim: int, heads: int, dtype: torch.dtype) -> None:
+    check_size(length, _MOST_WORDS, who="equivariance", what="length")
+    check_size(model_dim, _MOST_DIMENSIONS, who="equivariance", what="model_dim")
+    check_divides(heads, model_dim, who="equivariance", what="heads")
     if length < 3:
         raise HeadwiseError(
             who="equivariance",

@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headwise.core import HeadwiseError
 from headwise.core.figures import BLUE, ORANGE, PURPLE, new_figure
-from headwise.core.shapes import check_positive
 from headwise.experiments.pictures import side_by_side
 from headwise.experiments.result import Result
+from headwise.experiments.sizes import check_divides, check_size
 from headwise.experiments.text import new_table, page, paragraph
 from headwise.experiments.timing import seconds_interleaved
 from headwise.layers import MultiHeadAttention
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
     from rich.table import Table
+
+_MOST_DIMENSIONS, _MOST_TOKENS, _MOST_REPEATS = 8192, 2048, 10_000
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class HeadsReport(Result):
         return page(
             f"One head or many: model_dim {self.model_dim}, {self.length} tokens",
             paragraph(
-                f"Every count has {one.parameters:,} parameters and does",
+                f"The same weights, cut into more heads: {one.parameters:,} parameters and",
                 f"{_million(one.multiply_adds)} million multiply-adds",
                 f"({_million(one.projection_multiply_adds)} in the projections,",
                 f"{_million(one.score_multiply_adds)} in the scores,",
@@ -165,7 +166,7 @@ def compare_head_counts(
     repeats: int = 30,
     seed: int = 0,
 ) -> HeadsReport:
-    """One layer for each number of heads, all of one width, on the same tokens; one head is always there.
+    """The same weights cut into each number of heads, on the same tokens; one head is always there.
 
     Parameters are counted in the real layers; multiply-adds are ``4 length model_dim^2`` for the projections
     and ``length^2 model_dim`` each for scores and values, whatever the number of heads. Vaswani et al. 2017,
@@ -176,7 +177,7 @@ def compare_head_counts(
     [(1, 12, 624, 6), (4, 3, 624, 3)]
     """
     _check(model_dim, heads, length, repeats)
-    layers = [_layer(model_dim, count, seed) for count in sorted({1, *heads})]
+    layers = _layers(model_dim, sorted({1, *heads}), seed)
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(1, length, model_dim, generator=generator, dtype=torch.float64)
     seconds = _seconds(layers, x.float(), repeats)
@@ -227,29 +228,23 @@ def _seconds(layers: list[MultiHeadAttention], x: Tensor, repeats: int) -> NDArr
     return seconds_interleaved([partial(layer, x) for layer in layers], repeats, doing="timing heads")
 
 
-def _layer(model_dim: int, heads: int, seed: int) -> MultiHeadAttention:
+def _layers(model_dim: int, counts: Sequence[int], seed: int) -> list[MultiHeadAttention]:
+    """A layer for each count, all holding the very same weights: only the cut into heads differs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return MultiHeadAttention(model_dim, heads).eval()
+        first = MultiHeadAttention(model_dim, counts[0])
+    layers = [first]
+    for count in counts[1:]:
+        with torch.device("meta"):
+            layer = MultiHeadAttention(model_dim, count)
+        layer.load_state_dict(first.state_dict(), assign=True)
+        layers.append(layer)
+    return [layer.eval() for layer in layers]
 
 
 def _check(model_dim: int, heads: Sequence[int], length: int, repeats: int) -> None:
-    for what, value in (("model_dim", model_dim), ("length", length), ("repeats", repeats)):
-        check_positive(value, who="heads", what=what)
+    check_size(model_dim, _MOST_DIMENSIONS, who="heads", what="model_dim")
+    check_size(length, _MOST_TOKENS, who="heads", what="length")
+    check_size(repeats, _MOST_REPEATS, who="heads", what="repeats")
     for count in heads:
-        check_positive(count, who="heads", what="each number of heads")
-        if model_dim % count:
-            raise HeadwiseError(
-                who="heads",
-                what="each number of heads",
-                expected=f"a divisor of model_dim={model_dim}",
-                got=str(count),
-                why="Each head gets an equal share of the dimensions",
-                do=f"Use {_nearest_divisors(model_dim, count)}",
-            )
-
-
-def _nearest_divisors(model_dim: int, count: int) -> str:
-    divisors = [d for d in range(1, model_dim + 1) if model_dim % d == 0]
-    below, above = [d for d in divisors if d < count], [d for d in divisors if d > count]
-    return " or ".join(str(d) for d in (*below[-1:], *above[:1]))
+        check_divides(count, model_dim, who="heads", what="each number of heads")

@@ -78,3 +78,12 @@ def by_ratio(count: int, at_most: int) -> list[int]:
         return [0]
     steps = np.geomspace(1, count - 1, min(count, at_most) - 1).round()
     return [0, *(int(number) for number in np.unique(steps))]
+
+
+def whole(number: float) -> str:
+    """A number without decimals if it has none.
+
+    >>> whole(10000.0), whole(2.5)
+    ('10,000', '2.5')
+    """
+    return f"{number:,.0f}" if number == round(number) and abs(number) < 1e12 else f"{number:g}"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 
 from headwise.core import HeadwiseError
-from headwise.core.shapes import check_positive
 from headwise.experiments.encoding.nothing import NothingReport
 from headwise.experiments.encoding.penalty import PenaltyReport, examine_alibi
 from headwise.experiments.encoding.tables import TableReport, examine_table
 from headwise.experiments.encoding.turning import TurningReport, examine_rotary
 from headwise.experiments.encoding.waves import WavesReport, examine_sinusoidal
 from headwise.experiments.named import named_position
+from headwise.experiments.sizes import check_size
 
 _BASE = 10000.0
+_WITHOUT_TABLE = ("rotary", "alibi", "none")
+_LONGEST, _LONGEST_TABLE, _WIDEST = 2**20, 2048, 1024
 _HAVE_WAVES = ("sinusoidal", "rotary")
 
 
@@ -29,10 +31,11 @@ def examine_encoding(
 
     >>> report = examine_encoding("sinusoidal", length=50, dim=128)
     >>> [round(report.wavelengths[pair], 1) for pair in (0, 63)], report.law_error < 1e-13
-    ([6.3, 54410.2], True)
+    ([6.3, 54410.1], True)
     """
-    check_positive(length, who="encoding", what="length")
-    check_positive(dim, who="encoding", what="dim")
+    most = _LONGEST if name in _WITHOUT_TABLE else _LONGEST_TABLE
+    check_size(length, most, who="encoding", what="length")
+    check_size(dim, _WIDEST, who="encoding", what="dim")
     _check_base(name, base)
     match name:
         case "sinusoidal":

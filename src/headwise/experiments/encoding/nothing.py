@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwise.core.figures import new_figure
+from headwise.experiments.encoding.distances import distances_below
 from headwise.experiments.pictures import draw_curve
 from headwise.experiments.result import Result
 from headwise.experiments.text import page, paragraph
@@ -36,7 +37,8 @@ class NothingReport(Result):
     def figure(self) -> Figure:
         with new_figure(6.0, 3.0, who="encoding") as figure:
             axes = figure.subplots()
-            draw_curve(axes, range(self.length), [0.0] * self.length)
+            distances = distances_below(self.length)
+            draw_curve(axes, distances, [0.0] * len(distances))
             axes.set(
                 title="No encoding: distance changes no score", ylabel="change of the score", ylim=(-1, 1)
             )

@@ -86,11 +86,15 @@ class PenaltyReport(Result):
     def _head_table(self) -> Table:
         chosen = by_ratio(len(self.distances), at_most=5)[1:]
         columns = [f"at {self.distances[i]}" for i in chosen]
-        table = new_table("head", "slope", "halves every (tokens)", *columns)
+        table = new_table("head", "slope", "half at (tokens)", *columns)
         for one in self.per_head:
-            costs = (f"{one.added[i]:.3f}" for i in chosen)
+            costs = (_cost(one.added[i]) for i in chosen)
             table.add_row(str(one.head), _slope(one.slope), f"{one.half_distance:.2f}", *costs)
         return table
+
+
+def _cost(added: float) -> str:
+    return f"{added:.3f}" if added > -100 else f"{added:,.0f}"
 
 
 def _slope(slope: float) -> str:
@@ -100,7 +104,7 @@ def _slope(slope: float) -> str:
 def examine_alibi(length: int) -> PenaltyReport:
     """Read the penalties off the layer, in float64, for a query at the far end."""
     alibi = ALiBi(_HEADS)
-    distances = distances_below(length)
+    distances = distances_below(length, most=512)
     added = _added(alibi, distances, shift=0)
     slopes = alibi.slopes(dtype=torch.float64).tolist()
     return PenaltyReport(

@@ -44,7 +44,7 @@ class TableReport(Result):
     def __rich__(self) -> RenderableType:
         what, norms, products = _WORDS[self.name]
         return page(
-            f"{self.name} encoding: {self.length} positions x {self.dim} dimensions",
+            f"{self.name} encoding: length {self.length}, dim {self.dim}",
             paragraph(what),
             paragraph(
                 f"A word vector of unit variance has norm sqrt({self.dim}) = {self.word_norm:.2f}.", norms
@@ -76,9 +76,10 @@ class TableReport(Result):
 
     def _product_table(self) -> Table:
         table = new_table("distance k", "PE(p) . PE(p+k), mean", "lowest over p", "highest over p")
+        places = 1 if max(self.highest) < 1000 else 0
         for i in by_ratio(len(self.distances), at_most=10):
             figures = (self.products[i], self.lowest[i], self.highest[i])
-            table.add_row(str(self.distances[i]), *(f"{figure:,.1f}" for figure in figures))
+            table.add_row(str(self.distances[i]), *(f"{figure:,.{places}f}" for figure in figures))
         return table
 
 

@@ -14,7 +14,7 @@ from headwise.core.figures import ORANGE, new_figure
 from headwise.experiments.encoding.distances import SHIFTS, distances_below
 from headwise.experiments.pictures import draw_curve
 from headwise.experiments.result import Result
-from headwise.experiments.text import bar, by_ratio, evenly, new_table, page, paragraph
+from headwise.experiments.text import bar, by_ratio, evenly, new_table, page, paragraph, whole
 from headwise.layers import Rotary
 from headwise.layers.positions.angles import frequencies
 
@@ -52,7 +52,7 @@ class TurningReport(Result):
     def __rich__(self) -> RenderableType:
         changes = " and ".join(f"{change:.0e} (by {shift:,})" for shift, change in self.shift_changes.items())
         return page(
-            f"rotary encoding: heads of {self.dim} dimensions, base {self.base:g}",
+            f"rotary encoding: heads of {self.dim} dimensions, base {whole(self.base)}",
             paragraph(
                 "Nothing is added. Each pair of dimensions of a query or key turns by p / base^(2i/dim)",
                 "radians. The fastest pair turns once in 2 pi = 6.28 tokens whatever the base;",
@@ -86,7 +86,7 @@ class TurningReport(Result):
             )
             draw_curve(axes, self.distances, self.ones, label="the direction (1, 1, .., 1)")
             axes.set_ylabel("score of two equal unit vectors")
-            axes.set_title(f"Rotary encoding, {self.dim} dimensions a head, base {self.base:g}")
+            axes.set_title(f"Rotary encoding, {self.dim} dimensions a head, base {whole(self.base)}")
             axes.legend()
             return figure
 
@@ -119,7 +119,7 @@ def examine_rotary(length: int, dim: int, base: float) -> TurningReport:
             do=f"Use {dim + 1}",
         )
     rotary = Rotary(base)
-    distances = distances_below(length)
+    distances = distances_below(length, most=512)
     generator = torch.Generator().manual_seed(_SEED)
     directions = torch.randn(_VECTORS, dim, generator=generator, dtype=torch.float64)
     directions = directions / directions.norm(dim=-1, keepdim=True)

@@ -15,7 +15,7 @@ from headwise.core.figures import new_figure
 from headwise.experiments.encoding.distances import distances_below
 from headwise.experiments.pictures import draw_curve, draw_heat_map, side_by_side
 from headwise.experiments.result import Result
-from headwise.experiments.text import bar, by_ratio, evenly, new_table, page, paragraph
+from headwise.experiments.text import bar, by_ratio, evenly, new_table, page, paragraph, whole
 from headwise.layers import Sinusoidal
 from headwise.layers.positions.angles import frequencies
 
@@ -60,10 +60,10 @@ class WavesReport(Result):
     def __rich__(self) -> RenderableType:
         slow = sum(wavelength > self.length for wavelength in self.wavelengths)
         return page(
-            f"sinusoidal encoding: {self.length} positions x {self.dim} dimensions, base {_whole(self.base)}",
+            f"sinusoidal encoding: length {self.length}, dim {self.dim}, base {whole(self.base)}",
             paragraph(
                 "Added to the embeddings: PE(p, 2i) = sin(p / base^(2i/dim)), PE(p, 2i+1) = cos of the same.",
-                f"Of {len(self.wavelengths)} waves, {slow} are longer than the sentence.",
+                f"Waves longer than the sentence: {slow} of {len(self.wavelengths)}.",
             ),
             self._wavelength_table(),
             paragraph(self._about_the_base()),
@@ -71,19 +71,17 @@ class WavesReport(Result):
             paragraph(
                 "The law PE(p + k) = R_k PE(p): moving by k tokens is one fixed rotation,",
                 "wherever you stand.",
-                f"Largest error over {self.length} positions and {self.law_offsets} offsets:"
+                f"Largest error from {self.length} x {self.law_offsets} positions and offsets:"
                 f" {self.law_error:.1e} (float64).{self._about_the_odd_one()}",
             ),
-            paragraph(
-                "So the dot product PE(p) . PE(p + k) depends on the distance k alone, not on the position p:"
-            ),
+            paragraph(self._about_products()),
             self._product_table(),
         )
 
     def figure(self) -> Figure:
         with new_figure(10.5, 4.4, who="encoding") as figure:
             left, right = side_by_side(figure, (2.1, 1.0))
-            draw_heat_map(left, self.table, f"Sinusoidal encoding, base {_whole(self.base)}")
+            draw_heat_map(left, self.table, f"Sinusoidal encoding, base {whole(self.base)}")
             draw_curve(right, self.distances, self.products)
             right.set(title="How alike two positions are", ylabel="dot product PE(p) . PE(p + k)")
             return figure
@@ -106,13 +104,18 @@ class WavesReport(Result):
         table = new_table("base", "fastest wave (tokens)", "slowest wave (tokens)")
         for effect in self.bases:
             here = "bold" if effect.base == self.base else None
-            table.add_row(_whole(effect.base), f"{effect.fastest:,.2f}", f"{effect.slowest:,.2f}", style=here)
+            table.add_row(whole(effect.base), f"{effect.fastest:,.2f}", f"{effect.slowest:,.2f}", style=here)
         return table
 
     def _about_the_odd_one(self) -> str:
         if self.dim % 2 == 0:
             return ""
         return f" Dimension {self.dim - 1} is a sine without its cosine and stands outside the law."
+
+    def _about_products(self) -> str:
+        if self.dim % 2:
+            return "So the dot product depends on the distance k and, by that lone sine, on the position p:"
+        return "So the dot product PE(p) . PE(p + k) depends on the distance k alone, not on the position p:"
 
     def _product_table(self) -> Table:
         table = new_table("distance k", "PE(p) . PE(p+k)", "spread over p", "", left=[3])
@@ -122,10 +125,6 @@ class WavesReport(Result):
             bars = bar(product, lowest, highest, width=30)
             table.add_row(str(self.distances[i]), f"{product:.2f}", f"{self.spreads[i]:.0e}", bars)
         return table
-
-
-def _whole(base: float) -> str:
-    return f"{base:,.0f}" if base == round(base) and base < 1e9 else f"{base:g}"
 
 
 class _Law(NamedTuple):
