@@ -1,4 +1,4 @@
-"""What every result promises: a page of 80 columns without colours, JSON without rounding, a whole picture."""
+"""What every result promises: a page of 80 plain columns, JSON without rounding, a whole picture."""
 
 import json
 
