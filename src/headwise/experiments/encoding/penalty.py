@@ -55,7 +55,7 @@ class PenaltyReport(Result):
             paragraph(
                 "Nothing is added to embeddings. Each head adds -slope x distance to its scores:",
                 "the weight of a key falls by e^(-slope) with each token and halves every ln 2 / slope.",
-                "The dimensions play no part.",
+                'The dimensions play no part. "at k": what is added at a distance of k tokens.',
             ),
             self._head_table(),
             paragraph(f"All positions shifted, the penalties change by {changes}: only the distance counts."),
