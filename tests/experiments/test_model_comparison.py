@@ -38,7 +38,7 @@ def test_known_answers_of_the_trained_model(compared):
     assert compared.with_positions.reordered == pytest.approx(0.0083, abs=5e-4)
     assert compared.harmless.distance == pytest.approx(0.0319, abs=5e-4)
     assert compared.unrelated.distance > 0.9
-    assert "3.8 times less than a full stop" in str(compared)
+    assert "A full stop moved the sentence 3.8 times as far" in str(compared)
 
 
 def test_words_moved_by_layer_equal_a_computation_by_hand(minilm, compared):

@@ -1,6 +1,9 @@
-"""The tutorials' questions, asked of real numbers and real models. Stands above the rooms."""
+"""The tutorials' questions, asked of real layers and models; each answer shows itself."""
 
 from headwise.experiments.compare import Comparison, compare
+from headwise.experiments.encoding import examine_encoding
+from headwise.experiments.equivariance import permute_and_compare
+from headwise.experiments.heads import compare_head_counts
 from headwise.experiments.model_comparison import ModelComparison, compare_in_model
 from headwise.experiments.result import Result
 from headwise.experiments.word_attention import WordAttention, attention_by_word
@@ -12,5 +15,8 @@ __all__ = [
     "WordAttention",
     "attention_by_word",
     "compare",
+    "compare_head_counts",
     "compare_in_model",
+    "examine_encoding",
+    "permute_and_compare",
 ]

@@ -27,7 +27,7 @@ class Comparison(Result):
         from rich.text import Text
 
         from headwise.experiments.model_comparison_view import view as view_model
-        from headwise.experiments.view import sentences
+        from headwise.experiments.word_attention_view import sentences
         from headwise.experiments.word_attention_view import view as view_words
 
         words = self.without_model

@@ -94,9 +94,9 @@ class ModelComparison(Result):
         from rich.console import Group
 
         from headwise.experiments.model_comparison_view import view
-        from headwise.experiments.view import sentences
+        from headwise.experiments.word_attention_view import sentences
 
-        return Group(sentences(self.sentence_a, self.sentence_b), view(self))
+        return Group(sentences(self.sentence_a, self.sentence_b), "", view(self))
 
 
 def compare_in_model(

@@ -8,7 +8,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from headwise.experiments.view import table, verdict
+from headwise.experiments.text import evenly, new_table, page, paragraph
+from headwise.experiments.word_attention_view import short
 
 if TYPE_CHECKING:
     from headwise.experiments.model_comparison import ModelComparison
@@ -16,37 +17,29 @@ if TYPE_CHECKING:
 _STATES_SHOWN = 7
 _HEADS_SHOWN = 6
 _WORDS_SHOWN = 12
+_TEXT_WIDTH = 44
 
 
 def view(result: ModelComparison) -> Group:
     """Distances, words, heads, and the same without positions."""
-    parts: list[Text | Table] = [
-        Text(
-            f"2  In a trained model: {result.model}, {result.layers} layers of {result.heads} heads",
-            style="bold",
-        ),
-        Text("How far each sentence's vector is from A's (cosine distance, 0 to 2):"),
+    return page(
+        f"2  In a trained model: {result.model}, {result.layers} layers of {result.heads} heads",
+        paragraph("How far each sentence's vector is from A's (cosine distance, 0 to 2):"),
         _distances(result),
-        verdict(_nearness(result)),
-        Text(),
-        Text("How far each word's own vector moved between A and B, relative to its size, after each layer:"),
+        paragraph(_nearness(result)),
+        paragraph(
+            "How far each word's vector moved between A and B, relative to its size, after each layer:"
+        ),
         _words(result),
-        Text("The heads whose attention changed most (share of it that moved to other words):"),
+        paragraph("The heads whose attention changed most (share of it that moved to other words):"),
         _heads(result),
-    ]
-    if result.positions_off is None:
-        parts.append(
-            verdict("Positions could not be switched off: headwise found no table or rotation of them.")
-        )
-    else:
-        parts.append(verdict(_blindness(result)))
-    return Group(*parts)
+        paragraph(_blindness(result)),
+    )
 
 
 def _distances(result: ModelComparison) -> Table:
-    numbers = table("", "text", "distance")
-    numbers.columns[1].justify = "left"
-    numbers.columns[1].no_wrap = False
+    numbers = new_table("", "sentence", "distance", left=[0, 1])
+    numbers.columns[1].no_wrap, numbers.columns[1].max_width = False, _TEXT_WIDTH
     numbers.add_row("B, reordered", Text(result.sentence_b), f"{result.with_positions.reordered:.4f}")
     numbers.add_row("a harmless edit", Text(result.harmless.text), f"{result.harmless.distance:.4f}")
     numbers.add_row("unrelated", Text(result.unrelated.text), f"{result.unrelated.distance:.4f}")
@@ -57,36 +50,36 @@ def _distances(result: ModelComparison) -> Table:
 
 def _nearness(result: ModelComparison) -> str:
     reordered, harmless = result.with_positions.reordered, result.harmless.distance
-    less = reordered < harmless
-    ratio = harmless / reordered if less else reordered / harmless
-    return (
-        f"The other order moved the sentence {ratio:.1f} times {'less' if less else 'more'} than a full stop "
-        f"{'does' if less else 'does, a harmless edit'}."
-    )
+    if reordered < harmless:
+        return (
+            f"A full stop moved the sentence {harmless / reordered:.1f} times as far as the other order did."
+        )
+    return f"The other order moved the sentence {reordered / harmless:.1f} times as far as a full stop did."
 
 
 def _words(result: ModelComparison) -> Table:
-    states = len(result.with_positions.words[0].by_state)
-    shown = _spread(states, _STATES_SHOWN)
-    numbers = table("word", *("input" if state == 0 else f"layer {state - 1}" for state in shown))
     words = result.with_positions.words
+    shown = evenly(len(words[0].by_state), _STATES_SHOWN)
+    headings = ("input" if state == 0 else f"layer {state - 1}" for state in shown)
+    numbers = new_table("word", *headings, left=[0])
     for word in words[:_WORDS_SHOWN]:
-        numbers.add_row(Text(word.word), *(f"{word.by_state[state]:.3f}" for state in shown))
+        numbers.add_row(short(word.word, 14), *(f"{word.by_state[state]:.3f}" for state in shown))
     if len(words) > _WORDS_SHOWN:
-        numbers.add_row(Text(f"and {len(words) - _WORDS_SHOWN} more", style="dim"))
+        numbers.add_row(f"and {len(words) - _WORDS_SHOWN} more")
     return numbers
 
 
 def _heads(result: ModelComparison) -> Table:
     shown = result.with_positions.heads[:_HEADS_SHOWN]
-    numbers = table("layer.head", *(f"{head.layer}.{head.head}" for head in shown))
+    numbers = new_table("layer.head", *(f"{head.layer}.{head.head}" for head in shown), left=[0])
     numbers.add_row("share moved", *(f"{head.change:.3f}" for head in shown))
     return numbers
 
 
 def _blindness(result: ModelComparison) -> str:
     off = result.positions_off
-    assert off is not None
+    if off is None:
+        return "Positions could not be switched off: headwise found no table or rotation of them."
     start = f"With its positions switched off ({', '.join(result.switched_off)}), "
     residual = (
         f"no word moved by more than {off.largest_movement():.1e} and no head by {off.heads[0].change:.1e}"
@@ -98,9 +91,3 @@ def _blindness(result: ModelComparison) -> str:
     if result.causal:
         return start + "the causal mask alone still carries the order: " + residual + "."
     return start + "the model still knows the order by other means: " + residual + "."
-
-
-def _spread(count: int, most: int) -> list[int]:
-    if count <= most:
-        return list(range(count))
-    return sorted({round(step * (count - 1) / (most - 1)) for step in range(most)})

@@ -27,7 +27,8 @@ def named_position(
         case "integers":
             return Integers()
         case "learned":
-            learned = Learned(max_length, model_dim)
+            with torch.random.fork_rng(devices=[]):  # its first table would use up the caller's numbers
+                learned = Learned(max_length, model_dim)
             table = torch.randn(max_length, model_dim, generator=torch.Generator().manual_seed(seed))
             learned.table.data.copy_(table)
             return learned

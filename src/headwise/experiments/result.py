@@ -38,7 +38,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure the result holds, unrounded, as plain numbers, lists and dictionaries."""
-        return asdict(self)
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), allow_nan=False))
+        return plain
 
     def to_json(self) -> str:
         """``to_dict`` as JSON text."""

@@ -61,10 +61,9 @@ class WordAttention(Result):
     def __rich__(self) -> RenderableType:
         from rich.console import Group
 
-        from headwise.experiments.view import sentences
-        from headwise.experiments.word_attention_view import view
+        from headwise.experiments.word_attention_view import sentences, view
 
-        return Group(sentences(self.sentence_a, self.sentence_b), view(self))
+        return Group(sentences(self.sentence_a, self.sentence_b), "", view(self))
 
 
 def attention_by_word(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headwise.experiments.view import table, verdict
+from headwise.experiments.text import new_table, page, paragraph
 
 if TYPE_CHECKING:
     from headwise.experiments.word_attention import WordAttention
@@ -17,27 +17,36 @@ _WORDS_SHOWN = 12
 _ROUNDING = 1e-6  # of float32 weights, which are at most 1
 
 
+def sentences(a: str, b: str) -> Text:
+    """Two sentences under the letters the tables call them by.
+
+    >>> print(sentences("cat bites dog", "dog bites cat"))
+    A  cat bites dog
+    B  dog bites cat
+    """
+    return Text("\n").join((Text.assemble(("A  ", "bold"), a), Text.assemble(("B  ", "bold"), b)))
+
+
 def view(result: WordAttention) -> Group:
     """The weights of one word in both sentences, without and with positions, and what that shows."""
-    parts: list[Text | Table] = [
-        Text("1  Without a model", style="bold"),
-        Text(
-            f"Random word vectors of {result.model_dim} dimensions (seed {result.seed}), no learned weights. "
+    blocks: list[RenderableType] = [
+        paragraph(
+            f"Random word vectors of {result.model_dim} dimensions (seed {result.seed}), no learned weights.",
             f'What "{result.focus}" attends to:',
         ),
         _weights(result),
-        verdict(_sentence(result)),
+        paragraph(_change(result)),
     ]
     if result.repeated:
         names = ", ".join(f'"{word}"' for word in result.repeated)
-        parts.append(Text(f"{names}: more than once in a sentence, so summed over its places.", style="dim"))
+        blocks.append(paragraph(f"{names}: more than once in a sentence, so summed over its places."))
     if result.drowning:
-        parts += [Text(), _drowning(result), verdict(_drowned(result))]
-    return Group(*parts)
+        blocks += [_drowning(result), paragraph(_drowned(result))]
+    return page("1  Without a model", *blocks)
 
 
 def _weights(result: WordAttention) -> Table:
-    numbers = table("to", ("no positions", "A"), ("", "B"), (result.position, "A"), ("", "B"), ("A - B", ""))
+    numbers = new_table("\nto", "no positions\nA", "\nB", f"{result.position}\nA", "\nB", "\nA - B", left=[0])
     rows = [
         row.get(result.focus, {})
         for row in (result.without_a, result.without_b, result.with_a, result.with_b)
@@ -46,13 +55,22 @@ def _weights(result: WordAttention) -> Table:
     for name in names[:_WORDS_SHOWN]:
         cells = [f"{row[name]:.3f}" if name in row else "-" for row in rows]
         both = name in rows[2] and name in rows[3]
-        numbers.add_row(Text(name), *cells, f"{rows[2][name] - rows[3][name]:+.3f}" if both else "-")
+        numbers.add_row(short(name), *cells, f"{rows[2][name] - rows[3][name]:+.3f}" if both else "-")
     if len(names) > _WORDS_SHOWN:
-        numbers.add_row(Text(f"and {len(names) - _WORDS_SHOWN} more", style="dim"))
+        numbers.add_row(f"and {len(names) - _WORDS_SHOWN} more")
     return numbers
 
 
-def _sentence(result: WordAttention) -> str:
+def short(word: str, most: int = 20) -> Text:
+    """A word as it is, never read as markup, cut where it would burst a table.
+
+    >>> print(short("[bold]"), short("incomprehensibilities"))
+    [bold] incomprehensibiliti~
+    """
+    return Text(word if len(word) <= most else word[: most - 1] + "~")
+
+
+def _change(result: WordAttention) -> str:
     blind = result.largest_change(with_positions=False)
     seeing = result.largest_change(with_positions=True)
     if result.position == "none":
@@ -67,10 +85,8 @@ def _sentence(result: WordAttention) -> str:
 
 
 def _drowning(result: WordAttention) -> Table:
-    numbers = table(
-        "words in the sentence",
-        ("size of positions", "over words"),
-        ("middle word's weight", "on the last word"),
+    numbers = new_table(
+        "words in\nthe sentence", "size of positions\nover words", "middle word's weight\non the last word"
     )
     for row in result.drowning:
         numbers.add_row(f"{row.length:,}", f"{row.position_over_word:.1f}", f"{row.weight_on_last_word:.3f}")
