@@ -21,6 +21,7 @@ from headwise.core import (
 )
 from headwise.core.figures import check_picture, new_figure
 from headwise.core.files import check_writable
+from headwise.experiments import compare_head_counts, examine_encoding, permute_and_compare
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary
@@ -119,6 +120,15 @@ BAD_CALLS = {
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
     "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, got 'rope'"),
+    "a wave of no dimensions": (lambda tmp: examine_encoding("sinusoidal", dim=0), "encoding: dim must be a whole number of at least 1, got 0"),
+    "a heat map too tall": (lambda tmp: examine_encoding("sinusoidal", length=10**6), "length must be at most 2,048, got 1,000,000"),
+    "a wave of one dimension": (lambda tmp: examine_encoding("sinusoidal", dim=1), "dim must be"),
+    "a base of 1": (lambda tmp: examine_encoding("sinusoidal", base=1.0), "base must be a finite number above 1, got 1.0"),
+    "a base without waves": (lambda tmp: examine_encoding("alibi", base=500.0), "base must be left out for alibi, got 500.0"),
+    "odd rotary in an experiment": (lambda tmp: examine_encoding("rotary", dim=7), "dim must be even for rotary, got 7"),
+    "head counts that do not divide": (lambda tmp: compare_head_counts(512, heads=(1, 7)), "each number of heads must be a divisor of model_dim=512, got 7", "Use 4 or 8"),
+    "two words": (lambda tmp: permute_and_compare(length=2), "length must be at least 3, got 2", "a mirror"),
+    "half precision": (lambda tmp: permute_and_compare(dtype=torch.float16), "dtype must be float32 or float64, got torch.float16"),
     "an empty sentence": (lambda tmp: check_comparable("cat", " ?! "), "the second sentence must be at least one word, got ' ?! '"),
     "no shared word": (lambda tmp: check_comparable("cat", "dog"), "must be sentences that share a word, got 'cat' and 'dog'"),
     "the same sentence": (lambda tmp: check_comparable("cat", "cat"), "must be different, got 'cat' twice"),
