@@ -63,15 +63,14 @@ def _distances(axes: Axes, model: ModelComparison) -> None:
     if model.positions_off is not None:
         rows.append(("B, positions off", model.positions_off.reordered, ORANGE))
     lowest = 1e-7
-    shown = [max(distance, lowest) for _, distance, _ in rows]
-    bars = axes.barh([name for name, _, _ in rows], shown, color=[colour for _, _, colour in rows])
-    axes.bar_label(
-        bars,
-        [
-            f" {distance:.0e}, off the scale" if distance < lowest else f" {distance:.3f}"
-            for _, distance, _ in rows
-        ],
-    )
+    for place, (_, distance, colour) in enumerate(rows):
+        shown = max(distance, lowest)
+        axes.plot([lowest, shown], [place, place], color=colour, linewidth=1)
+        axes.plot(shown, place, marker="o" if distance > lowest else "<", color=colour, clip_on=False)
+        label = f"{distance:.3f}" if distance > lowest else f"{distance:.0e}, off the scale"
+        axes.annotate(label, (shown, place), (7, 0), textcoords="offset points", va="center")
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.set_ylim(-0.5, len(rows) - 0.5)
     axes.set_xscale("log")
     axes.set_xlim(lowest, 30)
     axes.set_xlabel("cosine distance from A (log scale)")
