@@ -51,13 +51,11 @@ def attention(
             [0.1065, 0.1065, 0.7870]])
     """
     _check(q, k, v, mask=mask, bias=bias, dropout=dropout)
-    batch, heads, queries, head_dim = q.shape
+    queries, head_dim = q.shape[-2:]
     keys, value_dim = v.shape[-2:]
-    if keys == 0:
-        return q.new_zeros(batch, heads, queries, value_dim)
     how = Scores(mask, bias, head_dim**-0.5 if scale is None else scale, softcap)
     # elsewhere these fall back to a kernel that builds the whole matrix
-    kernel_fits = value_dim == head_dim and (dropout == 0 or q.is_cuda)
+    kernel_fits = keys > 0 and value_dim == head_dim and (dropout == 0 or q.is_cuda)
     if bias is None and softcap is None and kernel_fits:
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:

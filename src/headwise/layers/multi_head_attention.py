@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention, attention_weights
+from headwise.core.autocast import autocast_is_on
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.positions import NoPosition, PositionalEncoding
 
@@ -188,7 +189,7 @@ class MultiHeadAttention(nn.Module):
             x, f"batch length {name}", who=who, what=what, do="Embed tokens first, and keep the batch axis"
         )
         weight = self.query.weight
-        dtype = x.dtype if torch.is_autocast_enabled(x.device.type) else weight.dtype
+        dtype = x.dtype if autocast_is_on(x.device) else weight.dtype
         if x.shape[-1] != width or x.dtype != dtype:
             raise HeadwiseError(
                 who=who,
