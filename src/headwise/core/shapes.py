@@ -40,14 +40,14 @@ def check_positions(positions: object, *, length: int, batch: int, who: str, wha
     >>> check_positions(torch.arange(5), length=5, batch=2, who="layer")
     """
     if isinstance(positions, Tensor) and tuple(positions.shape) in ((length,), (batch, length), (1, length)):
-        if not positions.is_floating_point() and not positions.is_complex() and positions.dtype != torch.bool:
+        if positions.dtype in (torch.int64, torch.int32):
             return
         raise HeadwiseError(
             who=who,
             what=what,
-            expected="integers",
+            expected="int64 or int32",
             got=described(positions),
-            why="In half precision the positions 256 and 257 are the same number",
+            why="In half precision the positions 256 and 257 are the same number, and small integers wrap around",
             do="Pass positions.long()",
         )
     raise HeadwiseError(

@@ -133,6 +133,7 @@ class MultiHeadAttention(nn.Module):
         positions = _positions(x, positions, "positions")
         x = self.position.embed(x, positions)
         if memory is None:
+            _refuse_lone_memory_positions(memory_positions)
             memory, memory_positions = x, positions
         else:
             self._check_input(memory, "memory", self.memory_dim)
@@ -211,6 +212,19 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
+
+
+def _refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
+    if memory_positions is None:
+        return
+    raise HeadwiseError(
+        who="MultiHeadAttention",
+        what="memory_positions",
+        expected="None without a memory",
+        got=described(memory_positions),
+        why="In self-attention the keys stand where the queries do",
+        do="Pass positions alone, or memory too",
+    )
 
 
 def _positions(x: Tensor, positions: Tensor | None, what: str) -> Tensor:
