@@ -47,7 +47,7 @@ def check_positions(positions: object, *, length: int, batch: int, who: str, wha
             what=what,
             expected="int64 or int32",
             got=described(positions),
-            why="In half precision the positions 256 and 257 are the same number, and small integers wrap around",
+            why="Small integers wrap around, and in half precision 256 and 257 are the same number",
             do="Pass positions.long()",
         )
     raise HeadwiseError(
