@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from headwise.core.blocks import BiasFunction, Block, Scores, in_blocks, probabilities
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks import Fused, Mask
-from headwise.core.shapes import check_floating, described
+from headwise.core.shapes import check_bias, check_floating, described
 
 _EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"
 
@@ -156,21 +156,4 @@ def _check(
     if mask is not None:
         mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
     if isinstance(bias, Tensor):
-        _check_bias(bias, (batch, heads, queries, keys))
-
-
-def _check_bias(bias: Tensor, shape: tuple[int, int, int, int]) -> None:
-    fits = bias.dim() == 4 and all(
-        size == wanted or (size == 1 and axis < 2)
-        for axis, (size, wanted) in enumerate(zip(bias.shape, shape, strict=True))
-    )
-    if fits and bias.is_floating_point():
-        return
-    raise HeadwiseError(
-        who="attention",
-        what="bias",
-        expected=f"floating-point of shape {list(shape)}, where batch and heads may be 1",
-        got=described(bias),
-        why="It is added to the score of each query and key",
-        do="Give it four axes, bias[None, None] for one matrix; a boolean goes to mask=Explicit(visible)",
-    )
+        check_bias(bias, (batch, heads, queries, keys), what="bias")

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from headwise.core.autocast import without_autocast
 from headwise.core.masks import Mask
+from headwise.core.shapes import check_bias
 
 _BLOCK_ELEMENTS = 2**24  # of one score matrix: 64 MiB in float32
 _MOST_ROWS = 512
@@ -74,6 +75,7 @@ class Block:
             added = bias[:, :, self.rows, self.columns]
         else:
             added = bias(q, k, self.rows, self.columns, visible)
+            check_bias(added, (*q.shape[:3], k.shape[2]), what="what the bias function returns")
         return added.to(torch.promote_types(q.dtype, torch.float32))
 
 

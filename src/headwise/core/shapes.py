@@ -34,6 +34,25 @@ def check_floating(x: object, axes: str, *, who: str, what: str, do: str) -> Non
     )
 
 
+def check_bias(bias: object, shape: tuple[int, ...], *, what: str) -> None:
+    """Refuse anything but numbers to add to scores ``[batch heads query key]``; batch and heads may be 1.
+
+    >>> check_bias(torch.zeros(1, 1, 3, 5), (2, 8, 3, 5), what="bias")
+    """
+    if isinstance(bias, Tensor) and bias.is_floating_point() and bias.dim() == 4:
+        shared = bias.shape[0] in (1, shape[0]) and bias.shape[1] in (1, shape[1])
+        if shared and tuple(bias.shape[2:]) == shape[2:]:
+            return
+    raise HeadwiseError(
+        who="attention",
+        what=what,
+        expected=f"floating-point of shape {list(shape)}, where batch and heads may be 1",
+        got=described(bias),
+        why="It is added to the score of each query and key",
+        do="Give it four axes, bias[None, None] for one matrix; a boolean goes to mask=Explicit(visible)",
+    )
+
+
 def check_positions(positions: object, *, length: int, batch: int, who: str, what: str = "positions") -> None:
     """Refuse positions that are not integers of shape ``[length]`` or ``[batch length]``.
 
