@@ -12,11 +12,11 @@ To first order, after Higham (Accuracy and Stability of Numerical Algorithms, se
   and subtracting the largest score;
 - a weight's relative error is twice that (once above and once below the fraction bar), n u for the sum below,
   and 4 u for two exps and the division;
-- the output adds n u for its own sum: in all, at most max|v| times
+- the output adds n u for its own sum: in all, at most ``sum_j p_j |v_j|`` times
   u * (2 (d + 2) S + 4 (S + B) + 2 n + 4).
 
 Half precision does all this in float32, and rounds three things to half: the weights, their products with
-the values as a kernel may keep them, and the output: 3 u_half * max|v| more.
+the values as a kernel may keep them, and the output: 3 u_half times the same sum more.
 """
 
 import pytest
@@ -34,20 +34,17 @@ def unit(dtype):
     return torch.finfo(dtype).eps / 2
 
 
-def rounding_bound(q, k, v, bias=None):
-    """The bound above, one number for the whole output."""
-    q, k, v = q.double(), k.double(), v.double()
+def bound(q, k, v, visible=None, bias=None):
+    """The bound above for each number of the output."""
+    dtype, average = q.dtype, expected(q, k, v.abs(), visible=visible, bias=bias)
+    q, k = q.double(), k.double()
     k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     d, n = k.shape[-1], k.shape[-2]
     s = (q.abs() @ k.abs().mT).max() * d**-0.5
     b = 0.0 if bias is None else bias.abs().max()
     arithmetic = unit(torch.float32) * (2 * (d + 2) * s + 4 * (s + b) + 2 * n + 4)
-    return float(v.abs().max() * arithmetic)
-
-
-def bound_in(dtype, q, k, v, bias=None):
-    half = 0.0 if dtype == torch.float32 else 3 * unit(dtype) * float(v.double().abs().max())
-    return rounding_bound(q, k, v, bias) + half
+    half = 0.0 if dtype == torch.float32 else 3 * unit(dtype)
+    return average * (arithmetic + half)
 
 
 def make_bias(q, k, rows, columns, visible):
@@ -69,8 +66,8 @@ def test_within_rounding_of_the_reference(monkeypatch, dtype, name, how):
     bias = make_bias(q.double(), k, everything, everything, None) if how == "bias" else None
     output = attention(q, k, v, mask=mask, bias=make_bias if how == "bias" else None)
     assert output.dtype == dtype
-    error = (output.double() - expected(q, k, v, visible=visible, bias=bias)).abs().max().item()
-    assert error <= bound_in(dtype, q, k, v, bias)
+    error = (output.double() - expected(q, k, v, visible=visible, bias=bias)).abs()
+    assert (error <= bound(q, k, v, visible, bias)).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -78,8 +75,8 @@ def test_the_bound_is_not_idle(dtype):
     """A causal mask off by one breaks it by far, so it can tell right from wrong."""
     q, k, v = draw(30, 30, head_dim=16, dtype=dtype)
     visible = torch.ones(2, 30, 30, dtype=torch.bool).tril(-1)
-    error = (attention(q, k, v, mask=Causal()).double() - expected(q, k, v, visible=visible)).abs().max()
-    assert error > 10 * bound_in(dtype, q, k, v)
+    error = (attention(q, k, v, mask=Causal()).double() - expected(q, k, v, visible=visible)).abs()
+    assert (error > 10 * bound(q, k, v, visible)).double().mean() > 0.5
 
 
 @pytest.mark.parametrize("how", ["bias", "softcap", "dense"])
