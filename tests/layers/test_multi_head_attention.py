@@ -6,6 +6,7 @@ from torch.autograd import gradcheck
 
 from headwise.core import Causal, Padding, SlidingWindow
 from headwise.layers import MultiHeadAttention
+from tests.core.paths import force_small_blocks
 from tests.layers.encodings import ENCODINGS, layer_with, words
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
@@ -125,3 +126,21 @@ def test_many_heads_learn_mixtures_not_slices():
 def test_a_layer_says_what_it_is():
     text = repr(MultiHeadAttention(8, 4, kv_heads=2, mask=Causal() & SlidingWindow(3)))
     assert "model_dim=8, heads=4, kv_heads=2, mask=causal & the last 3 keys" in text
+
+
+@every_encoding
+@pytest.mark.parametrize("mask", [None, Causal(), SlidingWindow(2), Causal() & LEFT])
+def test_blocks_of_queries_keep_their_positions(monkeypatch, name, mask):
+    """Cut into blocks of one query, each block has its own rows of positions, for each row of the batch."""
+    layer, x = layer_with(name, mask=mask), words(2, 4, 8)
+    positions = torch.tensor([[0, 1, 2, 3], [5, 1, 3, 2]])
+    whole = layer(x, positions=positions)
+    whole.sum().backward()
+    gradient = layer.key.weight.grad.clone()
+    layer.zero_grad()
+    force_small_blocks(monkeypatch, rows=1)
+    cut = layer(x, positions=positions)
+    cut.sum().backward()
+    torch.testing.assert_close(cut, whole, rtol=0.0, atol=1e-12)
+    # a gradient sums some hundred products of size up to about 10, since integers adds 5 to a word
+    torch.testing.assert_close(layer.key.weight.grad, gradient, rtol=0.0, atol=1e-11)
