@@ -59,7 +59,15 @@ def test_no_tensor_is_as_large_as_the_matrix(monkeypatch, path, value_dim):
     v = torch.randn(1, HEADS, LENGTH, value_dim, requires_grad=True)
     with LargestTensor() as largest:
         attention(q, k, v, **PATHS[path]).sum().backward()
-    # a mask alone is one matrix for all heads, so its block is HEADS times as tall
+    assert largest.numbers <= BUDGET
+
+
+def test_a_mask_for_each_row_of_the_batch_counts_each_row(monkeypatch):
+    monkeypatch.setattr(blocks, "_BLOCK_ELEMENTS", BUDGET)
+    x = torch.randn(4, HEADS, LENGTH, 8, requires_grad=True)
+    mask = Causal() & Padding(torch.ones(4, LENGTH, dtype=torch.bool))
+    with LargestTensor() as largest:
+        attention(x, x, x, mask=mask).sum().backward()
     assert largest.numbers <= BUDGET
 
 

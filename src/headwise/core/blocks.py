@@ -93,7 +93,8 @@ def in_blocks(
     torch.Size([1, 1, 3, 2])
     """
     dense = _needs_weights(q, v, how, dropout)
-    blocks = _blocks(q, k, how, matrices=q.shape[0] * q.shape[1] if dense or how.bias is not None else 1)
+    batch, heads = q.shape[:2]  # a mask alone is shared by the heads
+    blocks = _blocks(q, k, how, matrices=batch * heads if dense or how.bias is not None else batch)
     recompute = len(blocks) > 1 and torch.is_grad_enabled()
     outputs = []
     for block in blocks:
