@@ -19,12 +19,13 @@ MASKS = {
     "prefix 2": lambda queries, keys: (Prefix(2), [oracle.sees_prefix(2)] * BATCH),
     "prefix 99": lambda queries, keys: (Prefix(99), [oracle.sees_prefix(99)] * BATCH),
     "padding": lambda queries, keys: padding(keys),
+    "right padding": lambda queries, keys: right_padding(keys),
     "documents": lambda queries, keys: documents(keys),
     "explicit": lambda queries, keys: explicit(queries, keys, heads=None),
     "explicit, per head": lambda queries, keys: explicit(queries, keys, heads=1),
     "causal & padding": lambda queries, keys: both("causal", "padding", queries, keys),
     "padding & window 3": lambda queries, keys: both("padding", "window 3", queries, keys),
-    "padding & padding": lambda queries, keys: both("padding", "padding", queries, keys),
+    "padding & right padding": lambda queries, keys: both("padding", "right padding", queries, keys),
     "documents & causal": lambda queries, keys: both("documents", "causal", queries, keys),
     "explicit & prefix 2": lambda queries, keys: both("explicit", "prefix 2", queries, keys),
 }
@@ -33,6 +34,11 @@ MASKS = {
 def padding(keys):
     """The first row is padded on the left; the second is all padding where it has one key only."""
     keep = [[j >= keys // 2 for j in range(keys)], [j % 3 != 0 for j in range(keys)]]
+    return Padding(torch.tensor(keep)), [oracle.sees_padding(row) for row in keep]
+
+
+def right_padding(keys):
+    keep = [[j <= keys // 2 for j in range(keys)], [j < keys - 1 for j in range(keys)]]
     return Padding(torch.tensor(keep)), [oracle.sees_padding(row) for row in keep]
 
 
