@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from headwise.core.blocks import BiasFunction, Block, Scores, in_blocks, probabilities
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks import Fused, Mask
-from headwise.core.shapes import check_floating, described
+from headwise.core.shapes import check_bias, check_floating, described
 
 _EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"
 
@@ -51,13 +51,11 @@ def attention(
             [0.1065, 0.1065, 0.7870]])
     """
     _check(q, k, v, mask=mask, bias=bias, dropout=dropout)
-    batch, heads, queries, head_dim = q.shape
+    queries, head_dim = q.shape[-2:]
     keys, value_dim = v.shape[-2:]
-    if keys == 0:
-        return q.new_zeros(batch, heads, queries, value_dim)
     how = Scores(mask, bias, head_dim**-0.5 if scale is None else scale, softcap)
     # elsewhere these fall back to a kernel that builds the whole matrix
-    kernel_fits = value_dim == head_dim and (dropout == 0 or q.is_cuda)
+    kernel_fits = keys > 0 and value_dim == head_dim and (dropout == 0 or q.is_cuda)
     if bias is None and softcap is None and kernel_fits:
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
@@ -158,21 +156,4 @@ def _check(
     if mask is not None:
         mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
     if isinstance(bias, Tensor):
-        _check_bias(bias, (batch, heads, queries, keys))
-
-
-def _check_bias(bias: Tensor, shape: tuple[int, int, int, int]) -> None:
-    fits = bias.dim() == 4 and all(
-        size == wanted or (size == 1 and axis < 2)
-        for axis, (size, wanted) in enumerate(zip(bias.shape, shape, strict=True))
-    )
-    if fits and bias.is_floating_point():
-        return
-    raise HeadwiseError(
-        who="attention",
-        what="bias",
-        expected=f"floating-point of shape {list(shape)}, where batch and heads may be 1",
-        got=described(bias),
-        why="It is added to the score of each query and key",
-        do="Give it four axes, bias[None, None] for one matrix; a boolean goes to mask=Explicit(visible)",
-    )
+        check_bias(bias, (batch, heads, queries, keys), what="bias")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -12,7 +13,9 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
+from headwise.core.autocast import without_autocast
 from headwise.core.masks import Mask
+from headwise.core.shapes import check_bias
 
 _BLOCK_ELEMENTS = 2**24  # of one score matrix: 64 MiB in float32
 _MOST_ROWS = 512
@@ -73,6 +76,7 @@ class Block:
             added = bias[:, :, self.rows, self.columns]
         else:
             added = bias(q, k, self.rows, self.columns, visible)
+            check_bias(added, (*q.shape[:3], k.shape[2]), what="what the bias function returns")
         return added.to(torch.promote_types(q.dtype, torch.float32))
 
 
@@ -90,16 +94,15 @@ def in_blocks(
     torch.Size([1, 1, 3, 2])
     """
     dense = _needs_weights(q, v, how, dropout)
-    blocks = _blocks(q, k, how, matrices=q.shape[0] * q.shape[1] if dense or how.bias is not None else 1)
-    attend = _attend_densely if dense else _attend_fused
+    batch, heads = q.shape[:2]  # a mask alone is shared by the heads
+    blocks = _blocks(q, k, how, matrices=batch * heads if dense or how.bias is not None else batch)
     recompute = len(blocks) > 1 and torch.is_grad_enabled()
     outputs = []
     for block in blocks:
         cut = (q[:, :, block.rows], k[:, :, block.columns], v[:, :, block.columns], how, block, dropout)
-        if block.columns.start == block.columns.stop:
-            outputs.append(cut[0].new_zeros(*cut[0].shape[:-1], v.shape[-1]))
-        else:
-            outputs.append(checkpoint(attend, *cut, use_reentrant=False) if recompute else attend(*cut))
+        no_keys = block.columns.start == block.columns.stop  # which not every kernel takes
+        attend = _attend_densely if dense or no_keys else _attend_fused
+        outputs.append(checkpoint(attend, *cut, use_reentrant=False) if recompute else attend(*cut))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
 
 
@@ -151,7 +154,9 @@ def _attend_fused(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dr
     dtype = q.dtype
     visible = block.visible(how.mask, q.device)
     added = block.added(q, k, how.bias, visible)
+    context: AbstractContextManager[None] = nullcontext()
     if added is not None:
+        context = without_autocast(q.device)
         q, k, v = wide(q), wide(k), wide(v)  # a bias in half precision loses distances above 256
         added = added if visible is None else added.masked_fill(~visible, -torch.inf)
         empty = added.amax(-1, keepdim=True).isneginf()
@@ -160,30 +165,29 @@ def _attend_fused(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dr
         assert visible is not None  # without mask and bias there are no blocks
         empty = ~visible.any(-1, keepdim=True)
         allowed = visible | empty  # kernels disagree on a row without keys, so none has one
-    output = scaled_dot_product_attention(
-        q,
-        k,
-        v,
-        allowed if allowed.dim() == 4 else allowed[None, None],
-        scale=how.scale,
-        enable_gqa=q.shape[1] != k.shape[1],
-    )
+    allowed = allowed if allowed.dim() == 4 else allowed[None, None]
+    with context:
+        output = scaled_dot_product_attention(
+            q, k, v, allowed, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
+        )
     return output.masked_fill(empty, 0.0).to(dtype)
 
 
 def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
     """``x @ y`` where each of y's heads serves a group of x's."""
-    batch, heads, rows, _ = x.shape
-    product = x.reshape(batch, y.shape[1], -1, x.shape[-1]) @ y
+    batch, heads, rows, inner = x.shape
+    kv_heads = y.shape[1]
+    with without_autocast(x.device):
+        product = x.reshape(batch, kv_heads, heads // kv_heads * rows, inner) @ y
     return product.reshape(batch, heads, rows, y.shape[-1])
 
 
 def _blocks(q: Tensor, k: Tensor, how: Scores, matrices: int) -> list[Block]:
     queries, keys = q.shape[-2], k.shape[-2]
     first_slot = keys - queries
-    step = min(_MOST_ROWS, max(_FEWEST_ROWS, _BLOCK_ELEMENTS // (keys * matrices)))
+    step = min(_MOST_ROWS, max(_FEWEST_ROWS, _BLOCK_ELEMENTS // max(1, keys * matrices)))
     blocks = []
-    for start in range(0, queries, step):
+    for start in range(0, max(1, queries), step):
         stop = min(start + step, queries)
         reach = (0, keys)
         if how.mask is not None:

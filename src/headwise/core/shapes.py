@@ -34,20 +34,39 @@ def check_floating(x: object, axes: str, *, who: str, what: str, do: str) -> Non
     )
 
 
+def check_bias(bias: object, shape: tuple[int, ...], *, what: str) -> None:
+    """Refuse anything but numbers to add to scores ``[batch heads query key]``; batch and heads may be 1.
+
+    >>> check_bias(torch.zeros(1, 1, 3, 5), (2, 8, 3, 5), what="bias")
+    """
+    if isinstance(bias, Tensor) and bias.is_floating_point() and bias.dim() == 4:
+        shared = bias.shape[0] in (1, shape[0]) and bias.shape[1] in (1, shape[1])
+        if shared and tuple(bias.shape[2:]) == shape[2:]:
+            return
+    raise HeadwiseError(
+        who="attention",
+        what=what,
+        expected=f"floating-point of shape {list(shape)}, where batch and heads may be 1",
+        got=described(bias),
+        why="It is added to the score of each query and key",
+        do="Give it four axes, bias[None, None] for one matrix; a boolean goes to mask=Explicit(visible)",
+    )
+
+
 def check_positions(positions: object, *, length: int, batch: int, who: str, what: str = "positions") -> None:
     """Refuse positions that are not integers of shape ``[length]`` or ``[batch length]``.
 
     >>> check_positions(torch.arange(5), length=5, batch=2, who="layer")
     """
     if isinstance(positions, Tensor) and tuple(positions.shape) in ((length,), (batch, length), (1, length)):
-        if not positions.is_floating_point() and not positions.is_complex() and positions.dtype != torch.bool:
+        if positions.dtype in (torch.int64, torch.int32):
             return
         raise HeadwiseError(
             who=who,
             what=what,
-            expected="integers",
+            expected="int64 or int32",
             got=described(positions),
-            why="In half precision the positions 256 and 257 are the same number",
+            why="Small integers wrap around, and in half precision 256 and 257 are the same number",
             do="Pass positions.long()",
         )
     raise HeadwiseError(

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention, attention_weights
+from headwise.core.autocast import autocast_is_on
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.positions import NoPosition, PositionalEncoding
 
@@ -132,6 +133,7 @@ class MultiHeadAttention(nn.Module):
         positions = _positions(x, positions, "positions")
         x = self.position.embed(x, positions)
         if memory is None:
+            _refuse_lone_memory_positions(memory_positions)
             memory, memory_positions = x, positions
         else:
             self._check_input(memory, "memory", self.memory_dim)
@@ -188,7 +190,7 @@ class MultiHeadAttention(nn.Module):
             x, f"batch length {name}", who=who, what=what, do="Embed tokens first, and keep the batch axis"
         )
         weight = self.query.weight
-        dtype = x.dtype if torch.is_autocast_enabled(x.device.type) else weight.dtype
+        dtype = x.dtype if autocast_is_on(x.device) else weight.dtype
         if x.shape[-1] != width or x.dtype != dtype:
             raise HeadwiseError(
                 who=who,
@@ -210,6 +212,19 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
+
+
+def _refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
+    if memory_positions is None:
+        return
+    raise HeadwiseError(
+        who="MultiHeadAttention",
+        what="memory_positions",
+        expected="None without a memory",
+        got=described(memory_positions),
+        why="In self-attention the keys stand where the queries do",
+        do="Pass positions alone, or memory too",
+    )
 
 
 def _positions(x: Tensor, positions: Tensor | None, what: str) -> Tensor:

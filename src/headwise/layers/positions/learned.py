@@ -52,7 +52,8 @@ class Learned(PositionalEncoding):
                 why="The table holds vectors of that width",
                 do=f"Build Learned({max_length}, {x.shape[-1]})",
             )
-        if not torch.compiler.is_compiling() and positions.numel():
+        can_be_read = not torch.compiler.is_compiling() and not positions.is_meta and positions.numel() > 0
+        if can_be_read:
             low, high = positions.aminmax()
             if low < 0 or high >= max_length:
                 raise HeadwiseError(

@@ -1,0 +1,49 @@
+"""The ways a call can take through `attention`: which arguments lead to each, whatever the mask."""
+
+import pytest
+import torch
+
+from headwise.core import blocks
+
+
+def distance_bias(q, k, rows, columns, visible):
+    """ALiBi with one slope, from slots."""
+    slots = torch.arange(rows.start, rows.stop)[:, None] - torch.arange(columns.start, columns.stop)
+    return -0.1 * slots.abs().to(q.dtype)[None, None]
+
+
+# name: (queries, keys, dtype) -> the arguments that send a call that way
+PATHS = {
+    "mask alone": lambda queries, keys, dtype: {},
+    "tensor bias": lambda queries, keys, dtype: {
+        "bias": torch.linspace(-1, 1, 4 * queries * keys, dtype=dtype)
+        .reshape(1, 4, queries, keys)
+        .requires_grad_()
+    },
+    "bias function": lambda queries, keys, dtype: {"bias": distance_bias},
+    "softcap": lambda queries, keys, dtype: {"softcap": 2.0},
+    "other value width": lambda queries, keys, dtype: {},
+}
+
+
+def value_dim(path):
+    return 3 if path == "other value width" else 6
+
+
+def force_small_blocks(monkeypatch: pytest.MonkeyPatch, rows=2):
+    """Blocks of so few queries that a small test has many of them."""
+    monkeypatch.setattr(blocks, "_MOST_ROWS", rows)
+
+
+def with_gradients(attend, inputs, kwargs):
+    """The output and the gradients of a fixed mixture of its entries, those of a tensor bias included."""
+    leaves = [x.detach().clone().requires_grad_() for x in inputs]
+    bias = kwargs.get("bias")
+    if isinstance(bias, torch.Tensor):
+        bias = bias.detach().clone().requires_grad_()
+        kwargs = {**kwargs, "bias": bias}
+        leaves.append(bias)
+    output = attend(*leaves[:3], **kwargs)
+    mixture = torch.cos(torch.arange(output.numel(), dtype=torch.float64)).reshape(output.shape)
+    (output * mixture.to(output.dtype)).sum().backward()
+    return output.detach(), [leaf.grad for leaf in leaves]

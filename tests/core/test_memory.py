@@ -1,0 +1,112 @@
+"""No path builds the matrix of all queries and all keys: memory grows with the block, not the square."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from headwise.core import Causal, Padding, SlidingWindow, attention, blocks
+from headwise.layers import ALiBi, MultiHeadAttention
+
+LENGTH, HEADS = 512, 2
+MATRIX = HEADS * LENGTH * LENGTH
+BUDGET = MATRIX // 16  # numbers in the score matrices of one block
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the size of the largest tensor that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        made = operation(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(made) if isinstance(leaf, torch.Tensor)]
+        self.numbers = max([self.numbers, *sizes])
+        return made
+
+
+def half_slope(q, k, rows, columns, visible):
+    positions = torch.arange(LENGTH)
+    return ALiBi(HEADS).bias(q, k, positions[rows], positions[columns], visible)
+
+
+PATHS = {
+    "no mask": {},
+    "causal": {"mask": Causal()},
+    "window": {"mask": SlidingWindow(8)},
+    "padding": {"mask": Padding(torch.ones(1, LENGTH, dtype=torch.bool))},
+    "causal & padding": {"mask": Causal() & Padding(torch.ones(1, LENGTH, dtype=torch.bool))},
+    "bias function": {"bias": half_slope},
+    "bias function, causal": {"bias": half_slope, "mask": Causal()},
+    "softcap": {"softcap": 20.0, "mask": Causal()},
+    "dropout": {"dropout": 0.1},
+    "dropout, causal": {"dropout": 0.1, "mask": Causal()},
+    "dropout, padding": {"dropout": 0.1, "mask": Padding(torch.ones(1, LENGTH, dtype=torch.bool))},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("value_dim", [8, 4])
+def test_no_tensor_is_as_large_as_the_matrix(monkeypatch, path, value_dim):
+    monkeypatch.setattr(blocks, "_BLOCK_ELEMENTS", BUDGET)
+    q, k = (torch.randn(1, HEADS, LENGTH, 8, requires_grad=True) for _ in range(2))
+    v = torch.randn(1, HEADS, LENGTH, value_dim, requires_grad=True)
+    with LargestTensor() as largest:
+        attention(q, k, v, **PATHS[path]).sum().backward()
+    assert largest.numbers <= BUDGET
+
+
+def test_a_mask_for_each_row_of_the_batch_counts_each_row(monkeypatch):
+    monkeypatch.setattr(blocks, "_BLOCK_ELEMENTS", BUDGET)
+    x = torch.randn(4, HEADS, LENGTH, 8, requires_grad=True)
+    mask = Causal() & Padding(torch.ones(4, LENGTH, dtype=torch.bool))
+    with LargestTensor() as largest:
+        attention(x, x, x, mask=mask).sum().backward()
+    assert largest.numbers <= BUDGET
+
+
+def test_the_meter_sees_a_matrix():
+    x = torch.randn(1, HEADS, LENGTH, 8)
+    with LargestTensor() as largest:
+        x @ x.mT
+    assert largest.numbers == MATRIX
+
+
+MEASURE = """
+    import resource, torch
+    from headwise.layers import ALiBi, MultiHeadAttention
+
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    torch.set_num_threads(1)
+    layer = MultiHeadAttention(32, heads=8, position=ALiBi(8))
+    layer(torch.randn(1, 64, 32)).sum().backward()
+    before = peak()
+    layer(torch.randn(1, 4096, 32)).sum().backward()
+    print(peak() - before)
+"""
+
+
+def test_peak_memory_of_a_training_step_with_alibi():
+    """At 4,096 tokens one matrix of 8 heads is 512 MiB, and plain autograd would keep several."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(MEASURE)], capture_output=True, text=True, check=True
+    )
+    grown = int(done.stdout)
+    # a block holds 64 MiB of scores, and beside it stand its bias and their gradients: 140 MiB when measured
+    assert grown < 256 * 2**20
+
+
+def test_a_layer_at_any_length_keeps_to_the_block(monkeypatch):
+    monkeypatch.setattr(blocks, "_BLOCK_ELEMENTS", BUDGET)
+    layer = MultiHeadAttention(8, HEADS, position=ALiBi(HEADS), mask=Causal(), dropout=0.1)
+    with LargestTensor() as largest:
+        layer(torch.randn(1, LENGTH, 8)).sum().backward()
+    assert largest.numbers <= BUDGET
