@@ -7,11 +7,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from headwise.core.blocks import BiasFunction, Block, Scores, in_blocks, probabilities
-from headwise.core.errors import HeadwiseError
+from headwise.core.inputs import check_inputs
 from headwise.core.masks import Fused, Mask
-from headwise.core.shapes import check_bias, check_floating, described
-
-_EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"
 
 
 def attention(
@@ -50,7 +47,7 @@ def attention(
             [0.1192, 0.8808, 0.0000],
             [0.1065, 0.1065, 0.7870]])
     """
-    _check(q, k, v, mask=mask, bias=bias, dropout=dropout)
+    check_inputs(q, k, v, mask=mask, bias=bias, softcap=softcap, dropout=dropout)
     queries, head_dim = q.shape[-2:]
     keys, value_dim = v.shape[-2:]
     how = Scores(mask, bias, head_dim**-0.5 if scale is None else scale, softcap)
@@ -80,7 +77,7 @@ def attention_weights(
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    _check(q, k, k, mask=mask, bias=bias, dropout=0.0)
+    check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
     how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
     queries, keys = q.shape[-2], k.shape[-2]
     return probabilities(q, k, how, Block(slice(0, queries), slice(0, keys), keys - queries))
@@ -90,70 +87,10 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, served: Fused, scale: float, dropout
     keep, empty = None, None
     if served.keep is not None:
         any_kept = served.keep.any(-1, keepdim=True)
-        keep = (served.keep | ~any_kept)[
-            :, None, None, :
-        ]  # kernels disagree on a row without keys, so none has one
+        # kernels disagree on a row without keys, so none has one
+        keep = (served.keep | ~any_kept)[:, None, None, :]
         empty = ~any_kept[:, None, None, :]
     output = scaled_dot_product_attention(
         q, k, v, keep, dropout, served.causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )
     return output if empty is None else output.masked_fill(empty, 0.0)
-
-
-def _check(
-    q: Tensor, k: Tensor, v: Tensor, *, mask: Mask | None, bias: Tensor | BiasFunction | None, dropout: float
-) -> None:
-    check_floating(q, "batch heads query head_dim", who="attention", what="q", do=_EXAMPLE)
-    check_floating(k, "batch kv_heads key head_dim", who="attention", what="k", do=_EXAMPLE)
-    check_floating(v, "batch kv_heads key value_dim", who="attention", what="v", do=_EXAMPLE)
-    batch, heads, queries, head_dim = q.shape
-    kv_heads, keys = k.shape[1:3]
-    if k.shape[0] != batch or k.shape[-1] != head_dim or k.dtype != q.dtype:
-        raise HeadwiseError(
-            who="attention",
-            what="k",
-            expected=f"{described(q).split(' ')[0]} [{batch}, kv_heads, key, {head_dim}]",
-            got=described(k),
-            why=f"q is {described(q)}, and a score is the dot product of a query and a key of the same row",
-            do="Project queries and keys to one head_dim and one dtype",
-        )
-    if v.shape[:3] != k.shape[:3] or v.dtype != q.dtype:
-        raise HeadwiseError(
-            who="attention",
-            what="v",
-            expected=f"{described(q).split(' ')[0]} [{batch}, {kv_heads}, {keys}, value_dim]",
-            got=described(v),
-            why="Each key carries one value",
-            do="Make keys and values from the same tokens",
-        )
-    if heads % kv_heads:
-        raise HeadwiseError(
-            who="attention",
-            what="the number of query heads",
-            expected=f"a multiple of the {kv_heads} key/value heads",
-            got=str(heads),
-            why="Each key/value head serves the same number of query heads",
-            do="Choose kv_heads that divides heads",
-        )
-    if not 0 <= dropout < 1:
-        raise HeadwiseError(
-            who="attention",
-            what="dropout",
-            expected="a rate of at least 0 and below 1",
-            got=str(dropout),
-            why="It is the share of weights set to zero",
-            do="Pass 0.1 for ten percent",
-        )
-    if mask is not None and not isinstance(mask, Mask):
-        raise HeadwiseError(
-            who="attention",
-            what="mask",
-            expected="a Mask such as Causal() or Padding(keep)",
-            got=described(mask),
-            why="A bare tensor does not say whether True means seen or hidden, and libraries disagree",
-            do="Use Explicit(visible) for [query key], Padding(keep) for [batch key]; numbers go to bias=",
-        )
-    if mask is not None:
-        mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
-    if isinstance(bias, Tensor):
-        check_bias(bias, (batch, heads, queries, keys), what="bias")

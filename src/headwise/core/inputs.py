@@ -1,0 +1,91 @@
+"""What attention takes, checked once, with messages that say what to do."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from headwise.core.errors import HeadwiseError
+from headwise.core.masks import Mask
+from headwise.core.shapes import check_bias, check_floating, described
+
+_EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"
+
+
+def check_inputs(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | None,
+    bias: object,
+    softcap: float | None,
+    dropout: float,
+) -> None:
+    """Refuse queries, keys, values and options that do not fit each other.
+
+    >>> x = torch.zeros(1, 2, 3, 4)
+    >>> check_inputs(x, x, x, mask=None, bias=None, softcap=None, dropout=0.0)
+    """
+    check_floating(q, "batch heads query head_dim", who="attention", what="q", do=_EXAMPLE)
+    check_floating(k, "batch kv_heads key head_dim", who="attention", what="k", do=_EXAMPLE)
+    check_floating(v, "batch kv_heads key value_dim", who="attention", what="v", do=_EXAMPLE)
+    batch, heads, queries, head_dim = q.shape
+    kv_heads, keys = k.shape[1:3]
+    if k.shape[0] != batch or k.shape[-1] != head_dim or k.dtype != q.dtype:
+        raise HeadwiseError(
+            who="attention",
+            what="k",
+            expected=f"{described(q).split(' ')[0]} [{batch}, kv_heads, key, {head_dim}]",
+            got=described(k),
+            why=f"q is {described(q)}, and a score is the dot product of a query and a key of the same row",
+            do="Project queries and keys to one head_dim and one dtype",
+        )
+    if v.shape[:3] != k.shape[:3] or v.dtype != q.dtype:
+        raise HeadwiseError(
+            who="attention",
+            what="v",
+            expected=f"{described(q).split(' ')[0]} [{batch}, {kv_heads}, {keys}, value_dim]",
+            got=described(v),
+            why="Each key carries one value",
+            do="Make keys and values from the same tokens",
+        )
+    if heads % kv_heads:
+        raise HeadwiseError(
+            who="attention",
+            what="the number of query heads",
+            expected=f"a multiple of the {kv_heads} key/value heads",
+            got=str(heads),
+            why="Each key/value head serves the same number of query heads",
+            do="Choose kv_heads that divides heads",
+        )
+    if not 0 <= dropout < 1:
+        raise HeadwiseError(
+            who="attention",
+            what="dropout",
+            expected="a rate of at least 0 and below 1",
+            got=str(dropout),
+            why="It is the share of weights set to zero",
+            do="Pass 0.1 for ten percent",
+        )
+    if softcap is not None and not softcap > 0:
+        raise HeadwiseError(
+            who="attention",
+            what="softcap",
+            expected="a number above 0, or None",
+            got=str(softcap),
+            why="Scores are divided by it",
+            do="Leave it out for none",
+        )
+    if mask is not None and not isinstance(mask, Mask):
+        raise HeadwiseError(
+            who="attention",
+            what="mask",
+            expected="a Mask such as Causal() or Padding(keep)",
+            got=described(mask),
+            why="A bare tensor does not say whether True means seen or hidden, and libraries disagree",
+            do="Use Explicit(visible) for [query key], Padding(keep) for [batch key]; numbers go to bias=",
+        )
+    if mask is not None:
+        mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
+    if isinstance(bias, Tensor):
+        check_bias(bias, (batch, heads, queries, keys), what="bias")
