@@ -60,7 +60,7 @@ def test_within_rounding_of_the_reference(monkeypatch, dtype, name, how):
     force_small_blocks(monkeypatch, rows=100)
     length, head_dim = 300, 16
     value_dim = 8 if how == "dense" else head_dim
-    q, k, v = draw(length, length, head_dim=head_dim, value_dim=value_dim, dtype=dtype)
+    q, k, v = draw(length, length, heads=2, kv_heads=1, head_dim=head_dim, value_dim=value_dim, dtype=dtype)
     mask, visible = (None, None) if name is None else make_mask(name, length, length)
     everything = slice(0, length)
     bias = make_bias(q.double(), k, everything, everything, None) if how == "bias" else None
