@@ -93,7 +93,7 @@ class SlidingWindow(Mask):
 class Prefix(Mask):
     """A prefix language model: causal, but the first ``length`` keys are seen by every query.
 
-    ``visible(i, j) = j <= i or j < length``.
+    ``visible(i, j) = j <= i or j < length``. Slots count: padding on the left is part of the prefix.
 
     >>> slots = torch.arange(4)
     >>> Prefix(2).visible(slots, slots).int()
