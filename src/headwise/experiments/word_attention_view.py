@@ -74,7 +74,7 @@ def _change(result: WordAttention) -> str:
     blind = result.largest_change(with_positions=False)
     seeing = result.largest_change(with_positions=True)
     if result.position == "none":
-        return f"Over all words, the largest change of a weight from A to B: {blind:.1g}. Attention is order-blind."
+        return f"Over all words, the largest change of a weight: {blind:.1g}. Attention is order-blind."
     changes = (
         f"Over all words, the largest change of a weight from A to B: {blind:.1g} without positions, "
         f"{seeing:.3f} with them ({result.position})."
