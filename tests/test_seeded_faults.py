@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from headwise.core import Causal, Padding, SlidingWindow, attention_weights, blocks
+from headwise.core import Causal, Padding, SlidingWindow, attention_weights, block, blocks
 from headwise.core.masks import Fused
 from headwise.layers import ALiBi, Attended, MultiHeadAttention, Rotary, Sinusoidal
 from headwise.layers.positions import angles, rotary
@@ -96,7 +96,7 @@ FAULTS = {
         test_attention.test_grouped_heads_and_other_value_widths, (2, 9, None),
     ),
     "memory: the whole matrix at once": Fault(
-        blocks, "_FEWEST_ROWS", 512,
+        block, "_FEWEST_ROWS", 512,
         test_memory.test_no_tensor_is_as_large_as_the_matrix, ("bias function", 8),
     ),
     "alibi: far is near": Fault(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headwise.core import blocks
+from headwise.core import block
 
 
 def distance_bias(q, k, rows, columns, visible):
@@ -32,7 +32,7 @@ def value_dim(path):
 
 def force_small_blocks(monkeypatch: pytest.MonkeyPatch, rows=2):
     """Blocks of so few queries that a small test has many of them."""
-    monkeypatch.setattr(blocks, "_MOST_ROWS", rows)
+    monkeypatch.setattr(block, "_MOST_ROWS", rows)
 
 
 def with_gradients(attend, inputs, kwargs):

@@ -6,7 +6,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from headwise.core.blocks import BiasFunction, Block, Scores, in_blocks, probabilities
+from headwise.core.block import BiasFunction, Block, Scores
+from headwise.core.blocks import in_blocks, probabilities
 from headwise.core.inputs import check_inputs
 from headwise.core.masks import Fused, Mask
 

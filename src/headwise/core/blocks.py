@@ -2,82 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+import math
+from contextlib import nullcontext
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from headwise.core.autocast import without_autocast
-from headwise.core.masks import Mask
-from headwise.core.shapes import check_bias
+from headwise.core.block import Block, Cut, Scores, cut_up
 
-_BLOCK_ELEMENTS = 2**24  # of one score matrix: 64 MiB in float32
-_MOST_ROWS = 512
-_FEWEST_ROWS = 16
-
-
-@runtime_checkable
-class BiasFunction(Protocol):
-    """Makes the additive bias of some of the call's queries (``rows``) and keys (``columns``).
-
-    ``q`` and ``k`` are already cut to those rows and columns; ``visible`` is what the mask lets through, or
-    None for everything. The result must be finite: hiding keys is the mask's work.
-    """
-
-    def __call__(
-        self,
-        q: Float[Tensor, "batch heads query head_dim"],
-        k: Float[Tensor, "batch kv_heads key head_dim"],
-        rows: slice,
-        columns: slice,
-        visible: Bool[Tensor, "*batch query key"] | None,
-    ) -> Float[Tensor, "#batch #heads query key"]: ...
-
-
-@dataclass(frozen=True)
-class Scores:
-    """What happens between ``Q K^T`` and the softmax."""
-
-    mask: Mask | None
-    bias: Tensor | BiasFunction | None
-    scale: float
-    softcap: float | None
-
-
-@dataclass(frozen=True)
-class Block:
-    """A rectangle of the score matrix; query row 0 stands at slot ``first_slot`` of the keys."""
-
-    rows: slice
-    columns: slice
-    first_slot: int
-
-    def visible(self, mask: Mask | None, device: torch.device) -> Tensor | None:
-        """What the mask lets through, or None for everything."""
-        if mask is None:
-            return None
-        first, last = self.first_slot + self.rows.start, self.first_slot + self.rows.stop
-        query_slots = torch.arange(first, last, device=device)
-        return mask.visible(query_slots, torch.arange(self.columns.start, self.columns.stop, device=device))
-
-    def added(
-        self, q: Tensor, k: Tensor, bias: Tensor | BiasFunction | None, visible: Tensor | None
-    ) -> Tensor | None:
-        """The bias of this block in float32 or better, or None."""
-        if bias is None:
-            return None
-        if isinstance(bias, Tensor):
-            added = bias[:, :, self.rows, self.columns]
-        else:
-            added = bias(q, k, self.rows, self.columns, visible)
-            check_bias(added, (*q.shape[:3], k.shape[2]), what="what the bias function returns")
-        return added.to(torch.promote_types(q.dtype, torch.float32))
+_BLOCK_ELEMENTS = 2**21  # of one block's scores: 8 MiB in float32, which caches hold and malloc reuses
+_BLOCK_ELEMENTS_CUDA = 2**24  # there each block costs kernel launches instead
+_KEPT_ELEMENTS = 2**24  # blocks whose scores are fewer in all are kept for the backward pass
+_RECOMPUTED_ELEMENTS = 2**24  # too large for malloc's heap, which gradients between small blocks fragment
 
 
 def in_blocks(
@@ -93,16 +34,26 @@ def in_blocks(
     >>> in_blocks(x, x, x, Scores(None, None, 1.0, softcap=50.0), dropout=0.0).shape
     torch.Size([1, 1, 3, 2])
     """
-    dense = _needs_weights(q, v, how, dropout)
+    queries, keys = q.shape[-2], k.shape[-2]
+    dense = how.softcap is not None or dropout > 0 or v.shape[-1] != q.shape[-1]
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
-    blocks = _blocks(q, k, how, matrices=batch * heads if dense or how.bias is not None else batch)
-    recompute = len(blocks) > 1 and torch.is_grad_enabled()
+    matrices = max(1, batch * heads if dense or how.bias is not None else batch)
+    most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
+    whole = Cut(q, k, v, Block(slice(0, queries), slice(0, keys), keys - queries))
+    recompute = False
+    if torch.is_grad_enabled():
+        with torch.no_grad():
+            scores = sum(cut.block.size for cut in cut_up(whole, how.mask, most))
+        recompute = matrices * scores > _KEPT_ELEMENTS
+        most = _RECOMPUTED_ELEMENTS // matrices if recompute else most
     outputs = []
-    for block in blocks:
-        cut = (q[:, :, block.rows], k[:, :, block.columns], v[:, :, block.columns], how, block, dropout)
-        no_keys = block.columns.start == block.columns.stop  # which not every kernel takes
+    for cut in cut_up(whole, how.mask, most):
+        no_keys = cut.block.size == 0  # which not every kernel takes
         attend = _attend_densely if dense or no_keys else _attend_fused
-        outputs.append(checkpoint(attend, *cut, use_reentrant=False) if recompute else attend(*cut))
+        if recompute:
+            outputs.append(checkpoint(attend, *cut, how, dropout, use_reentrant=False))
+        else:
+            outputs.append(attend(*cut, how, dropout))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
 
 
@@ -123,9 +74,9 @@ def probabilities(
     if how.softcap is not None:
         scores = how.softcap * torch.tanh(scores / how.softcap)
     visible = block.visible(how.mask, q.device)
-    added = block.added(q, k, how.bias, visible)
-    if added is not None:
-        scores = scores + added
+    bias = block.bias(q, k, how, visible)
+    if bias is not None:
+        scores = scores + bias
     if visible is not None:
         scores = scores.masked_fill(~visible, -torch.inf)
     empty = scores.isneginf().all(-1, keepdim=True)
@@ -141,36 +92,69 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _needs_weights(q: Tensor, v: Tensor, how: Scores, dropout: float) -> bool:
-    return how.softcap is not None or dropout > 0 or v.shape[-1] != q.shape[-1]
-
-
-def _attend_densely(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dropout: float) -> Tensor:
+def _attend_densely(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dropout: float) -> Tensor:
     weights = drop(probabilities(q, k, how, block), dropout)
     return _grouped_product(weights, wide(v)).to(q.dtype)
 
 
-def _attend_fused(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dropout: float) -> Tensor:
+def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dropout: float) -> Tensor:
     dtype = q.dtype
     visible = block.visible(how.mask, q.device)
-    added = block.added(q, k, how.bias, visible)
-    context: AbstractContextManager[None] = nullcontext()
-    if added is not None:
-        context = without_autocast(q.device)
+    bias = block.bias(q, k, how, visible)
+    if bias is not None:
         q, k, v = wide(q), wide(k), wide(v)  # a bias in half precision loses distances above 256
-        added = added if visible is None else added.masked_fill(~visible, -torch.inf)
-        empty = added.amax(-1, keepdim=True).isneginf()
-        allowed = added.masked_fill(empty, 0.0)
-    else:
-        assert visible is not None  # without mask and bias there are no blocks
-        empty = ~visible.any(-1, keepdim=True)
-        allowed = visible | empty  # kernels disagree on a row without keys, so none has one
-    allowed = allowed if allowed.dim() == 4 else allowed[None, None]
-    with context:
+    added, empty = _added(q, k, how, visible, bias)
+    with nullcontext() if bias is None else without_autocast(q.device):
         output = scaled_dot_product_attention(
-            q, k, v, allowed, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
+            q, k, v, added, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
         )
-    return output.masked_fill(empty, 0.0).to(dtype)
+    return (output if empty is None else output.masked_fill(empty, 0.0)).to(dtype)
+
+
+def _added(
+    q: Tensor, k: Tensor, how: Scores, visible: Tensor | None, bias: Tensor | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Bias and mask as one tensor for the kernel, and which queries see no key; None for nothing.
+
+    Kernels disagree on a row without keys, so the row of a query that sees none is left open here, and the
+    caller sets what comes of it to zero.
+    """
+    hidden, empty = None, None
+    if visible is not None:
+        empty = ~visible.any(-1, keepdim=True)
+        hidden = torch.where(visible | empty, 0.0, -torch.inf).to(q.dtype)
+    if bias is None:
+        return hidden, empty
+    if isinstance(how.bias, Tensor):  # which may hide keys by itself
+        added = _sum(bias, hidden)
+        none = added.isneginf().all(-1, keepdim=True)
+        added = torch.maximum(added, torch.where(none, 0.0, -torch.inf).to(added.dtype))
+        return added, none if empty is None else empty | none
+    bias = _lifted(bias, hidden, q, k, how.scale) if q.device.type == "cpu" else bias
+    return _sum(bias, hidden), empty
+
+
+def _sum(bias: Tensor, hidden: Tensor | None) -> Tensor:
+    return bias if hidden is None else bias + hidden  # to fill the bias would take several times as long
+
+
+@torch.no_grad()
+def _floor(bias: Tensor, hidden: Tensor | None, q: Tensor, k: Tensor, scale: float) -> Tensor:
+    longest_q, longest_k = q.norm(dim=-1).amax(-1), k.norm(dim=-1).amax(-1)
+    groups = q.shape[1] // k.shape[1]
+    apart = 2 * abs(scale) * longest_q * longest_k.repeat_interleave(groups, dim=1)
+    apart = apart.nan_to_num(nan=torch.inf)[..., None, None]
+    floor: Tensor = _sum(bias, hidden).amax(-1, keepdim=True) - apart
+    return floor + 2 * math.log(torch.finfo(bias.dtype).eps)
+
+
+def _lifted(bias: Tensor, hidden: Tensor | None, q: Tensor, k: Tensor, scale: float) -> Tensor:
+    """The bias, lifted where a key cannot matter to where its weight is still a normal number.
+
+    A CPU is a hundred times slower with denormal numbers. Scores differ by at most twice the product of the
+    longest query and key, and a weight below eps^2 of the best one is lost in rounding, even 1 / eps of them.
+    """
+    return torch.maximum(bias, _floor(bias, hidden, q, k, scale))
 
 
 def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
@@ -180,17 +164,3 @@ def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
     with without_autocast(x.device):
         product = x.reshape(batch, kv_heads, heads // kv_heads * rows, inner) @ y
     return product.reshape(batch, heads, rows, y.shape[-1])
-
-
-def _blocks(q: Tensor, k: Tensor, how: Scores, matrices: int) -> list[Block]:
-    queries, keys = q.shape[-2], k.shape[-2]
-    first_slot = keys - queries
-    step = min(_MOST_ROWS, max(_FEWEST_ROWS, _BLOCK_ELEMENTS // max(1, keys * matrices)))
-    blocks = []
-    for start in range(0, max(1, queries), step):
-        stop = min(start + step, queries)
-        reach = (0, keys)
-        if how.mask is not None:
-            reach = how.mask.reach(first_slot + start, first_slot + stop - 1, keys)
-        blocks.append(Block(slice(start, stop), slice(*reach), first_slot))
-    return blocks

@@ -1,0 +1,124 @@
+"""A rectangle of the score matrix, and what is added to the scores in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headwise.core.masks import Mask
+from headwise.core.shapes import check_bias
+
+_MOST_ROWS = 512
+_FEWEST_ROWS = 16
+
+
+@runtime_checkable
+class BiasFunction(Protocol):
+    """Makes the additive bias of some of the call's queries (``rows``) and keys (``columns``).
+
+    ``q`` and ``k`` are already cut to those rows and columns; ``visible`` is what the mask lets through, or
+    None for everything. The result must be finite: hiding keys is the mask's work.
+    """
+
+    def __call__(
+        self,
+        q: Float[Tensor, "batch heads query head_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        rows: slice,
+        columns: slice,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
+    ) -> Float[Tensor, "#batch #heads query key"]: ...
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What happens between ``Q K^T`` and the softmax."""
+
+    mask: Mask | None
+    bias: Tensor | BiasFunction | None
+    scale: float
+    softcap: float | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows and columns of the score matrix; row 0 stands at slot ``first_slot`` of the keys."""
+
+    rows: slice
+    columns: slice
+    first_slot: int
+
+    @property
+    def size(self) -> int:
+        """Elements of one score matrix."""
+        rows: int = self.rows.stop - self.rows.start
+        columns: int = self.columns.stop - self.columns.start
+        return rows * columns
+
+    def part(self, start: int, stop: int, mask: Mask | None) -> Block:
+        """The rows from ``start`` to ``stop``, over those columns that they can reach."""
+        first, last = self.columns.start, self.columns.stop
+        if mask is not None:
+            reach = mask.reach(self.first_slot + start, self.first_slot + stop - 1, last)
+            first = min(max(reach[0], first), last)
+            last = max(first, min(reach[1], last))
+        return Block(slice(start, stop), slice(first, last), self.first_slot)
+
+    def visible(self, mask: Mask | None, device: torch.device) -> Tensor | None:
+        """What the mask lets through as ``[batch heads query key]``, or None for everything."""
+        if mask is None:
+            return None
+        first, last = self.first_slot + self.rows.start, self.first_slot + self.rows.stop
+        query_slots = torch.arange(first, last, device=device)
+        key_slots = torch.arange(self.columns.start, self.columns.stop, device=device)
+        visible = mask.visible(query_slots, key_slots)
+        return visible if visible.dim() == 4 else visible[None, None]
+
+    def bias(self, q: Tensor, k: Tensor, how: Scores, visible: Tensor | None) -> Tensor | None:
+        """The bias of this block in float32 or better, or None."""
+        if how.bias is None:
+            return None
+        if isinstance(how.bias, Tensor):
+            bias = how.bias[:, :, self.rows, self.columns]
+        else:
+            bias = how.bias(q, k, self.rows, self.columns, visible)
+            check_bias(bias, (*q.shape[:3], k.shape[2]), what="what the bias function returns")
+        return bias.to(torch.promote_types(q.dtype, torch.float32))
+
+
+class Cut(NamedTuple):
+    """Queries, keys and values of a block."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    block: Block
+
+
+def cut_up(whole: Cut, mask: Mask | None, most: int) -> Iterator[Cut]:
+    """Cuts of at most ``most`` scores each, from the first row to the last, by halving.
+
+    The gradient of a slice is as large as what was sliced, so a quarter is cut from a half and not from the
+    whole. Each is cut only when its turn comes: the backward pass goes the other way and would hold them all.
+
+    >>> x = torch.zeros(1, 1, 64, 2)
+    >>> whole = Cut(x, x, x, Block(slice(0, 64), slice(0, 64), 0))
+    >>> [(cut.block.rows.start, cut.block.rows.stop) for cut in cut_up(whole, None, most=2048)]
+    [(0, 32), (32, 64)]
+    """
+    rows, columns = whole.block.rows, whole.block.columns
+    count = rows.stop - rows.start
+    if count <= _MOST_ROWS and (whole.block.size <= most or count <= _FEWEST_ROWS):
+        yield whole
+        return
+    middle = rows.start + (count + 1) // 2
+    for start, stop in ((rows.start, middle), (middle, rows.stop)):
+        half = whole.block.part(start, stop, mask)
+        q = whole.q[:, :, start - rows.start : stop - rows.start]
+        reached = slice(half.columns.start - columns.start, half.columns.stop - columns.start)
+        yield from cut_up(Cut(q, whole.k[:, :, reached], whole.v[:, :, reached], half), mask, most)
