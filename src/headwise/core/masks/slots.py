@@ -31,7 +31,7 @@ class Causal(Mask):
         return key_slots <= query_slots[:, None]
 
     def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
-        return 0, min(last_query + 1, keys)
+        return 0, min(max(last_query + 1, 0), keys)  # a query may stand before the first key
 
     def fused(self, queries: int, keys: int) -> Fused | None:
         if queries == 1:
