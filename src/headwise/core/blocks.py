@@ -14,7 +14,9 @@ from torch.utils.checkpoint import checkpoint
 
 from headwise.core.masks import Mask
 
-_BLOCK_ELEMENTS = 2**24  # of one score matrix: 64 MiB in float32
+_BLOCK_ELEMENTS = 2**21  # of one block's scores: 8 MiB in float32, which caches hold and malloc reuses
+_BLOCK_ELEMENTS_CUDA = 2**24  # there each block costs kernel launches instead
+_KEPT_ELEMENTS = 2**24  # blocks whose scores are fewer in all are kept for the backward pass
 _MOST_ROWS = 512
 _FEWEST_ROWS = 16
 
@@ -54,6 +56,13 @@ class Block:
     columns: slice
     first_slot: int
 
+    @property
+    def size(self) -> int:
+        """Elements of one score matrix."""
+        rows: int = self.rows.stop - self.rows.start
+        columns: int = self.columns.stop - self.columns.start
+        return rows * columns
+
     def visible(self, mask: Mask | None, device: torch.device) -> Tensor | None:
         """What the mask lets through, or None for everything."""
         if mask is None:
@@ -62,17 +71,33 @@ class Block:
         query_slots = torch.arange(first, last, device=device)
         return mask.visible(query_slots, torch.arange(self.columns.start, self.columns.stop, device=device))
 
-    def added(
-        self, q: Tensor, k: Tensor, bias: Tensor | BiasFunction | None, visible: Tensor | None
-    ) -> Tensor | None:
-        """The bias of this block in float32 or better, or None."""
-        if bias is None:
-            return None
-        if isinstance(bias, Tensor):
-            added = bias[:, :, self.rows, self.columns]
-        else:
-            added = bias(q, k, self.rows, self.columns, visible)
-        return added.to(torch.promote_types(q.dtype, torch.float32))
+    def added(self, q: Tensor, k: Tensor, how: Scores) -> tuple[Tensor | None, Tensor | None]:
+        """Bias and mask as one tensor to add to the scores, and which queries see no key: None for nothing.
+
+        Hidden keys get minus infinity, but not in the row of a query that sees none: kernels disagree on such
+        rows, so whoever adds this sets their result to zero.
+        """
+        visible, added, empty = self.visible(how.mask, q.device), None, None
+        if how.bias is not None:
+            bias = how.bias
+            of_block = (
+                bias[:, :, self.rows, self.columns]
+                if isinstance(bias, Tensor)
+                else bias(q, k, self.rows, self.columns, visible)
+            )
+            added = wide(of_block.to(torch.promote_types(q.dtype, of_block.dtype)))
+        if visible is not None:
+            visible = visible if visible.dim() == 4 else visible[None, None]
+            empty = ~visible.any(-1, keepdim=True)
+            hidden = torch.where(visible | empty, 0.0, -torch.inf).to(
+                q.dtype if added is None else added.dtype
+            )
+            added = hidden if added is None else added + hidden  # filling is several times slower than adding
+        if isinstance(how.bias, Tensor) and added is not None:  # may hide keys by itself; a function does not
+            none = added.isneginf().all(-1, keepdim=True)
+            added = torch.maximum(added, torch.where(none, 0.0, -torch.inf).to(added.dtype))
+            empty = none if empty is None else empty | none
+        return added, empty
 
 
 def in_blocks(
@@ -89,9 +114,11 @@ def in_blocks(
     torch.Size([1, 1, 3, 2])
     """
     dense = _needs_weights(q, v, how, dropout)
-    blocks = _blocks(q, k, how, matrices=q.shape[0] * q.shape[1] if dense or how.bias is not None else 1)
+    matrices = q.shape[0] * (q.shape[1] if dense or how.bias is not None else 1)
+    blocks = _blocks(q, k, how, matrices)
+    kept = matrices * sum(block.size for block in blocks)
+    recompute = torch.is_grad_enabled() and kept > _KEPT_ELEMENTS
     attend = _attend_densely if dense else _attend_fused
-    recompute = len(blocks) > 1 and torch.is_grad_enabled()
     outputs = []
     for block in blocks:
         cut = (q[:, :, block.rows], k[:, :, block.columns], v[:, :, block.columns], how, block, dropout)
@@ -118,14 +145,9 @@ def probabilities(
     scores = _grouped_product(wide(q) * how.scale, wide(k).transpose(-1, -2))
     if how.softcap is not None:
         scores = how.softcap * torch.tanh(scores / how.softcap)
-    visible = block.visible(how.mask, q.device)
-    added = block.added(q, k, how.bias, visible)
-    if added is not None:
-        scores = scores + added
-    if visible is not None:
-        scores = scores.masked_fill(~visible, -torch.inf)
-    empty = scores.isneginf().all(-1, keepdim=True)
-    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+    added, empty = block.added(q, k, how)
+    weights = (scores if added is None else scores + added).softmax(-1)
+    return weights if empty is None else weights.masked_fill(empty, 0.0)
 
 
 def wide(x: Tensor) -> Tensor:
@@ -148,26 +170,13 @@ def _attend_densely(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, 
 
 def _attend_fused(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dropout: float) -> Tensor:
     dtype = q.dtype
-    visible = block.visible(how.mask, q.device)
-    added = block.added(q, k, how.bias, visible)
-    if added is not None:
+    added, empty = block.added(q, k, how)
+    if how.bias is not None:
         q, k, v = wide(q), wide(k), wide(v)  # a bias in half precision loses distances above 256
-        added = added if visible is None else added.masked_fill(~visible, -torch.inf)
-        empty = added.amax(-1, keepdim=True).isneginf()
-        allowed = added.masked_fill(empty, 0.0)
-    else:
-        assert visible is not None  # without mask and bias there are no blocks
-        empty = ~visible.any(-1, keepdim=True)
-        allowed = visible | empty  # kernels disagree on a row without keys, so none has one
     output = scaled_dot_product_attention(
-        q,
-        k,
-        v,
-        allowed if allowed.dim() == 4 else allowed[None, None],
-        scale=how.scale,
-        enable_gqa=q.shape[1] != k.shape[1],
+        q, k, v, added, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
     )
-    return output.masked_fill(empty, 0.0).to(dtype)
+    return (output if empty is None else output.masked_fill(empty, 0.0)).to(dtype)
 
 
 def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
@@ -179,13 +188,21 @@ def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
 
 def _blocks(q: Tensor, k: Tensor, how: Scores, matrices: int) -> list[Block]:
     queries, keys = q.shape[-2], k.shape[-2]
-    first_slot = keys - queries
-    step = min(_MOST_ROWS, max(_FEWEST_ROWS, _BLOCK_ELEMENTS // (keys * matrices)))
-    blocks = []
-    for start in range(0, queries, step):
-        stop = min(start + step, queries)
-        reach = (0, keys)
-        if how.mask is not None:
-            reach = how.mask.reach(first_slot + start, first_slot + stop - 1, keys)
-        blocks.append(Block(slice(start, stop), slice(*reach), first_slot))
+    most = _BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS
+    blocks: list[Block] = []
+    start = 0
+    while start < queries:
+        rows = _MOST_ROWS
+        block = _block(start, min(start + rows, queries), queries, keys, how.mask)
+        while block.size * matrices > most and rows > _FEWEST_ROWS:
+            rows //= 2
+            block = _block(start, min(start + rows, queries), queries, keys, how.mask)
+        blocks.append(block)
+        start = block.rows.stop
     return blocks
+
+
+def _block(start: int, stop: int, queries: int, keys: int, mask: Mask | None) -> Block:
+    first_slot = keys - queries
+    reach = (0, keys) if mask is None else mask.reach(first_slot + start, first_slot + stop - 1, keys)
+    return Block(slice(start, stop), slice(*reach), first_slot)
