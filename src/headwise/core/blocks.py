@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Bool, Float
@@ -63,6 +63,18 @@ class Block:
         columns: int = self.columns.stop - self.columns.start
         return rows * columns
 
+    def part(self, start: int, stop: int, keys: int, mask: Mask | None) -> Block:
+        """Some of the rows, over the columns that they can reach."""
+        reach = (
+            (0, keys)
+            if mask is None
+            else mask.reach(self.first_slot + start, self.first_slot + stop - 1, keys)
+        )
+        first = min(max(reach[0], self.columns.start), self.columns.stop)
+        return Block(
+            slice(start, stop), slice(first, max(first, min(reach[1], self.columns.stop))), self.first_slot
+        )
+
     def visible(self, mask: Mask | None, device: torch.device) -> Tensor | None:
         """What the mask lets through, or None for everything."""
         if mask is None:
@@ -113,19 +125,22 @@ def in_blocks(
     >>> in_blocks(x, x, x, Scores(None, None, 1.0, softcap=50.0), dropout=0.0).shape
     torch.Size([1, 1, 3, 2])
     """
+    queries, keys = q.shape[-2], k.shape[-2]
     dense = _needs_weights(q, v, how, dropout)
     matrices = q.shape[0] * (q.shape[1] if dense or how.bias is not None else 1)
-    blocks = _blocks(q, k, how, matrices)
-    kept = matrices * sum(block.size for block in blocks)
-    recompute = torch.is_grad_enabled() and kept > _KEPT_ELEMENTS
+    most = _BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS
+    whole = _Cut(q, k, v, Block(slice(0, queries), slice(0, keys), keys - queries))
+    cuts = _cuts(whole, keys, how.mask, most // matrices)
+    recompute = torch.is_grad_enabled() and matrices * sum(cut.block.size for cut in cuts) > _KEPT_ELEMENTS
     attend = _attend_densely if dense else _attend_fused
     outputs = []
-    for block in blocks:
-        cut = (q[:, :, block.rows], k[:, :, block.columns], v[:, :, block.columns], how, block, dropout)
-        if block.columns.start == block.columns.stop:
-            outputs.append(cut[0].new_zeros(*cut[0].shape[:-1], v.shape[-1]))
+    for cut in cuts:
+        if cut.block.size == 0:
+            outputs.append(q.new_zeros(*cut.q.shape[:-1], v.shape[-1]))
+        elif recompute:
+            outputs.append(checkpoint(attend, *cut, how, dropout, use_reentrant=False))
         else:
-            outputs.append(checkpoint(attend, *cut, use_reentrant=False) if recompute else attend(*cut))
+            outputs.append(attend(*cut, how, dropout))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
 
 
@@ -163,12 +178,12 @@ def _needs_weights(q: Tensor, v: Tensor, how: Scores, dropout: float) -> bool:
     return how.softcap is not None or dropout > 0 or v.shape[-1] != q.shape[-1]
 
 
-def _attend_densely(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dropout: float) -> Tensor:
+def _attend_densely(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dropout: float) -> Tensor:
     weights = drop(probabilities(q, k, how, block), dropout)
     return _grouped_product(weights, wide(v)).to(q.dtype)
 
 
-def _attend_fused(q: Tensor, k: Tensor, v: Tensor, how: Scores, block: Block, dropout: float) -> Tensor:
+def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dropout: float) -> Tensor:
     dtype = q.dtype
     added, empty = block.added(q, k, how)
     if how.bias is not None:
@@ -186,23 +201,27 @@ def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
     return product.reshape(batch, heads, rows, y.shape[-1])
 
 
-def _blocks(q: Tensor, k: Tensor, how: Scores, matrices: int) -> list[Block]:
-    queries, keys = q.shape[-2], k.shape[-2]
-    most = _BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS
-    blocks: list[Block] = []
-    start = 0
-    while start < queries:
-        rows = _MOST_ROWS
-        block = _block(start, min(start + rows, queries), queries, keys, how.mask)
-        while block.size * matrices > most and rows > _FEWEST_ROWS:
-            rows //= 2
-            block = _block(start, min(start + rows, queries), queries, keys, how.mask)
-        blocks.append(block)
-        start = block.rows.stop
-    return blocks
+class _Cut(NamedTuple):
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    block: Block
 
 
-def _block(start: int, stop: int, queries: int, keys: int, mask: Mask | None) -> Block:
-    first_slot = keys - queries
-    reach = (0, keys) if mask is None else mask.reach(first_slot + start, first_slot + stop - 1, keys)
-    return Block(slice(start, stop), slice(*reach), first_slot)
+def _cuts(cut: _Cut, keys: int, mask: Mask | None, most: int) -> list[_Cut]:
+    """The cut, or its halves, and so on until each is small enough.
+
+    A slice's gradient is as large as what was sliced, so a quarter is cut from a half and not from the whole.
+    """
+    rows, columns = cut.block.rows, cut.block.columns
+    count = rows.stop - rows.start
+    if count <= _MOST_ROWS and (cut.block.size <= most or count <= _FEWEST_ROWS):
+        return [cut]
+    middle = rows.start + (count + 1) // 2
+    cuts = []
+    for start, stop in ((rows.start, middle), (middle, rows.stop)):
+        half = cut.block.part(start, stop, keys, mask)
+        first, last = half.columns.start - columns.start, half.columns.stop - columns.start
+        q = cut.q[:, :, start - rows.start : stop - rows.start]
+        cuts += _cuts(_Cut(q, cut.k[:, :, first:last], cut.v[:, :, first:last], half), keys, mask, most)
+    return cuts
