@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -89,27 +90,22 @@ class Block:
         Hidden keys get minus infinity, but not in the row of a query that sees none: kernels disagree on such
         rows, so whoever adds this sets their result to zero.
         """
-        visible, added, empty = self.visible(how.mask, q.device), None, None
-        if how.bias is not None:
-            bias = how.bias
-            of_block = (
-                bias[:, :, self.rows, self.columns]
-                if isinstance(bias, Tensor)
-                else bias(q, k, self.rows, self.columns, visible)
-            )
-            added = wide(of_block.to(torch.promote_types(q.dtype, of_block.dtype)))
+        visible, hidden, empty = self.visible(how.mask, q.device), None, None
+        dtype = q.dtype if how.bias is None else torch.promote_types(q.dtype, torch.float32)
         if visible is not None:
             visible = visible if visible.dim() == 4 else visible[None, None]
             empty = ~visible.any(-1, keepdim=True)
-            hidden = torch.where(visible | empty, 0.0, -torch.inf).to(
-                q.dtype if added is None else added.dtype
-            )
-            added = hidden if added is None else added + hidden  # filling is several times slower than adding
-        if isinstance(how.bias, Tensor) and added is not None:  # may hide keys by itself; a function does not
-            none = added.isneginf().all(-1, keepdim=True)
-            added = torch.maximum(added, torch.where(none, 0.0, -torch.inf).to(added.dtype))
-            empty = none if empty is None else empty | none
-        return added, empty
+            hidden = torch.where(visible | empty, 0.0, -torch.inf).to(dtype)
+        if how.bias is None:
+            return hidden, empty
+        if not isinstance(how.bias, Tensor):
+            bias = how.bias(q, k, self.rows, self.columns, visible).to(dtype)
+            bias = _lifted(bias, hidden, q, k, how) if q.device.type == "cpu" else bias
+            return _sum(bias, hidden), empty
+        added = _sum(how.bias[:, :, self.rows, self.columns].to(dtype), hidden)
+        none = added.isneginf().all(-1, keepdim=True)  # a tensor may hide keys by itself
+        added = torch.maximum(added, torch.where(none, 0.0, -torch.inf).to(dtype))
+        return added, none if empty is None else empty | none
 
 
 def in_blocks(
@@ -192,6 +188,23 @@ def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dr
         q, k, v, added, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
     )
     return (output if empty is None else output.masked_fill(empty, 0.0)).to(dtype)
+
+
+def _sum(bias: Tensor, hidden: Tensor | None) -> Tensor:
+    return bias if hidden is None else bias + hidden  # to fill the bias would take several times as long
+
+
+def _lifted(bias: Tensor, hidden: Tensor | None, q: Tensor, k: Tensor, how: Scores) -> Tensor:
+    """The bias, lifted where a key cannot matter to where its weight is still a normal number.
+
+    A CPU is a hundred times slower with denormal numbers. Scores differ by at most twice the product of the
+    longest query and key, and a weight below eps^2 of the best one is lost in rounding, even 1 / eps of them.
+    """
+    with torch.no_grad():
+        longest = wide(q).norm(dim=-1).amax() * wide(k).norm(dim=-1).amax() * abs(how.scale)
+        best = _sum(bias, hidden).amax(-1, keepdim=True)
+        floor = best - 2 * longest + 2 * math.log(torch.finfo(bias.dtype).eps)
+    return torch.maximum(bias, floor)
 
 
 def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
