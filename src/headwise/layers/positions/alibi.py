@@ -62,9 +62,12 @@ class ALiBi(PositionalEncoding):
                 do=f"Build ALiBi(heads={q.shape[1]})",
             )
         dtype = torch.promote_types(q.dtype, torch.float32)
-        distance = (query_positions[..., :, None] - key_positions[..., None, :]).abs()
-        distance = distance.reshape(-1, 1, *distance.shape[-2:]).to(dtype)
-        return distance * -self.slopes(q.device, dtype)[:, None, None]
+        origin = query_positions[
+            ..., :1
+        ]  # counted from here, float32 holds every distance below 2^24 exactly
+        ahead = (query_positions - origin).to(dtype)[..., :, None]
+        distance = (ahead - (key_positions - origin).to(dtype)[..., None, :]).abs()
+        return distance.reshape(-1, 1, *distance.shape[-2:]) * -self.slopes(q.device, dtype)[:, None, None]
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"
