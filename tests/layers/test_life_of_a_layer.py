@@ -31,6 +31,11 @@ def test_state_dict_round_trip(name):
     assert torch.equal(layer(x), other(x))
 
 
+def test_its_face_says_how_it_was_built():
+    face = repr(MultiHeadAttention(8, 4, kv_heads=2, mask=Causal(), dropout=0.1))
+    assert "model_dim=8, heads=4, kv_heads=2, mask=causal, dropout=0.1" in face
+
+
 def test_only_parameters_are_saved():
     """No tables, no buffers: nothing that a cast could round or a longer input outgrow."""
     for name in ENCODINGS:
@@ -58,6 +63,18 @@ def test_cast(name, dtype):
     assert output.dtype == dtype
     assert weights.dtype == torch.promote_types(dtype, torch.float32)
     assert output.isfinite().all()
+
+
+@every_encoding
+@pytest.mark.parametrize("shape", [(0, 5, 8), (2, 0, 8), (0, 0, 8)])
+def test_no_tokens_give_no_outputs(name, shape):
+    """As the last batch of a filtered data set can be."""
+    x = torch.randn(shape, requires_grad=True)
+    output, weights = build(name).with_weights(x)
+    assert output.shape == shape
+    assert weights.shape == (shape[0], 4, shape[1], shape[1])
+    output.sum().backward()
+    assert x.grad.shape == shape
 
 
 @every_encoding

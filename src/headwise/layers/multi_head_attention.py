@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention, attention_weights
 from headwise.core.autocast import autocast_is_on
+from headwise.core.inputs import check_dropout
+from headwise.core.masks import check_mask
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.positions import NoPosition, PositionalEncoding
 
@@ -72,6 +74,7 @@ class MultiHeadAttention(nn.Module):
         self.kv_heads = heads if kv_heads is None else kv_heads
         self.memory_dim = model_dim if memory_dim is None else memory_dim
         self._check_sizes(head_dim)
+        _check_options(position, mask, dropout)
         self.head_dim = model_dim // heads if head_dim is None else head_dim
         self.position = NoPosition() if position is None else position
         self.mask, self.dropout = mask, dropout
@@ -134,6 +137,8 @@ class MultiHeadAttention(nn.Module):
         x = self.position.embed(x, positions)
         if memory is None:
             _refuse_lone_memory_positions(memory_positions)
+            if self.memory_dim != self.model_dim:
+                self._check_input(x, "memory", self.memory_dim)
             memory, memory_positions = x, positions
         else:
             self._check_input(memory, "memory", self.memory_dim)
@@ -203,7 +208,8 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         mask = "" if self.mask is None else f", mask={self.mask}"
-        return f"model_dim={self.model_dim}, heads={self.heads}, kv_heads={self.kv_heads}{mask}"
+        dropout = f", dropout={self.dropout}" if self.dropout else ""
+        return f"model_dim={self.model_dim}, heads={self.heads}, kv_heads={self.kv_heads}{mask}{dropout}"
 
 
 class _Call(NamedTuple):
@@ -212,6 +218,21 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
+
+
+def _check_options(position: object, mask: object, dropout: object) -> None:
+    if mask is not None:
+        check_mask(mask, who="MultiHeadAttention")
+    check_dropout(dropout, who="MultiHeadAttention")
+    if position is not None and not isinstance(position, PositionalEncoding):
+        raise HeadwiseError(
+            who="MultiHeadAttention",
+            what="position",
+            expected="a PositionalEncoding such as Rotary() or Sinusoidal()",
+            got=repr(position),
+            why="The layer calls its embed, rotate and bias",
+            do="Make one, with its brackets: position=Rotary()",
+        )
 
 
 def _refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
