@@ -66,15 +66,14 @@ def test_cast(name, dtype):
 
 
 @every_encoding
-@pytest.mark.parametrize("shape", [(0, 5, 8), (2, 0, 8), (0, 0, 8)])
-def test_no_tokens_give_no_outputs(name, shape):
+def test_an_empty_batch_gives_an_empty_output(name):
     """As the last batch of a filtered data set can be."""
-    x = torch.randn(shape, requires_grad=True)
+    x = torch.randn(0, 5, 8, requires_grad=True)
     output, weights = build(name).with_weights(x)
-    assert output.shape == shape
-    assert weights.shape == (shape[0], 4, shape[1], shape[1])
+    assert output.shape == (0, 5, 8)
+    assert weights.shape == (0, 4, 5, 5)
     output.sum().backward()
-    assert x.grad.shape == shape
+    assert x.grad.shape == (0, 5, 8)
 
 
 @every_encoding
