@@ -44,7 +44,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four projections have one.
         dropout: share of attention weights dropped in training.
 
-    Raises HeadwiseError if sizes do not divide, or if an input does not fit.
+    Raises HeadwiseError if sizes do not divide, or if an option or an input does not fit.
 
     >>> from headwise.core import Causal
     >>> from headwise.layers.positions import Rotary

@@ -1,4 +1,4 @@
-"""The protocol of positional encodings: three methods that do nothing, of which an encoding overrides one."""
+"""The protocol of positional encodings: three methods, of which an encoding overrides one."""
 
 from __future__ import annotations
 
@@ -54,5 +54,8 @@ class PositionalEncoding(nn.Module):
         key_positions: Int[Tensor, "*batch key"],
         visible: Bool[Tensor, "*batch query key"] | None,
     ) -> Float[Tensor, "#batch #heads query key"]:
-        """What is added to the scaled scores of these queries and keys; called for a block of queries."""
+        """What is added to the scaled scores of these queries and keys; called for a block of queries.
+
+        Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
