@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
-from headwise.core.masks import Mask, check_mask
+from headwise.core.masks import Mask
+from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_bias, check_floating, described
 
 _EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"

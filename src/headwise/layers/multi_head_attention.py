@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headwise.core import HeadwiseError, Mask, attention, attention_weights
 from headwise.core.autocast import autocast_is_on
 from headwise.core.inputs import check_dropout
-from headwise.core.masks import check_mask
+from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.positions import NoPosition, PositionalEncoding
 
