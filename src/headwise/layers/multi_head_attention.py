@@ -15,6 +15,7 @@ from headwise.core.inputs import check_dropout
 from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.positions import NoPosition, PositionalEncoding
+from headwise.layers.positions.encoding import check_encoding
 
 
 class Attended(NamedTuple):
@@ -221,18 +222,11 @@ class _Call(NamedTuple):
 
 
 def _check_options(position: object, mask: object, dropout: object) -> None:
+    if position is not None:
+        check_encoding(position, who="MultiHeadAttention")
     if mask is not None:
         check_mask(mask, who="MultiHeadAttention")
     check_dropout(dropout, who="MultiHeadAttention")
-    if position is not None and not isinstance(position, PositionalEncoding):
-        raise HeadwiseError(
-            who="MultiHeadAttention",
-            what="position",
-            expected="a PositionalEncoding such as Rotary() or Sinusoidal()",
-            got=repr(position),
-            why="The layer calls its embed, rotate and bias",
-            do="Make one, with its brackets: position=Rotary()",
-        )
 
 
 def _refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:

@@ -7,6 +7,8 @@ from typing import ClassVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from headwise.core.errors import HeadwiseError
+
 
 class PositionalEncoding(nn.Module):
     """How attention learns where a token stands.
@@ -59,3 +61,20 @@ class PositionalEncoding(nn.Module):
         Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
         """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
+
+
+def check_encoding(position: object, *, who: str) -> None:
+    """Refuse anything but a positional encoding, made and not only named.
+
+    >>> check_encoding(PositionalEncoding(), who="MultiHeadAttention")
+    """
+    if isinstance(position, PositionalEncoding):
+        return
+    raise HeadwiseError(
+        who=who,
+        what="position",
+        expected="a PositionalEncoding such as Rotary() or Sinusoidal()",
+        got=repr(position),
+        why="The layer calls its embed, rotate and bias",
+        do="Make one, with its brackets: position=Rotary()",
+    )
