@@ -10,7 +10,6 @@ import torch
 from peers import Contender
 from torch import Tensor
 
-
 Clock = Callable[[], float]
 
 

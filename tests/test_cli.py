@@ -1,5 +1,6 @@
 """The command line: help at once, results as text and JSON, bad input in one line and exit code 2."""
 
+import io
 import json
 import subprocess
 import sys
@@ -99,6 +100,13 @@ def test_compare_reads_the_trained_model(capsys):
     assert json.loads(out)["in_model"]["model"] == "all-MiniLM-L6-v2"
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_narrow_terminal_cuts_no_number(capsys, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = run(capsys, *SMALL[command])
+    assert "\u2026" not in out
+
+
 PAIR = ("compare", "cat bites dog", "dog bites cat")
 
 # arguments, and words the one line must hold; FOLDER is an empty one
@@ -121,6 +129,8 @@ BAD_INPUT = [
     ((*PAIR, "--plot", "FOLDER"), "must be one that ends in .png"),
     ((*PAIR, "--plot", "a.gif"), "must be one that ends in .png, .svg, .pdf, got 'a.gif'"),
     ((*PAIR, "--plot"), "expected one argument"),
+    ((*PAIR, "--plot", ""), "must be one that ends in .png"),
+    (("compare", "caf\udce9 bites", "bites cat"), "the first sentence must be text in UTF-8"),
     (("encoding",), "required: NAME"),
     (("encoding", "fourier"), "invalid choice: 'fourier'"),
     (("encoding", "sinusoidal", "--length", "0"), "length must be"),
@@ -136,6 +146,7 @@ BAD_INPUT = [
     (("heads", "--heads"), "expected at least one argument"),
     (("heads", "--length", "0"), "length must be"),
     (("equivariance", "--length", "1"), "length must be"),
+    (("equivariance", "--seed", str(2**80)), "seed must be from 0 to 2^63 - 1"),
     (("equivariance", "--heads", "3"), "must be a divisor of model_dim=64, got 3"),
     (("equivariance", "--model-dim", "x"), "invalid int value: 'x'"),
     (("equivariance", "--model-dim", "4", "--heads", "4"), "must be even, got 1"),
@@ -168,8 +179,41 @@ def test_bad_input_in_a_real_process():
 
 
 def test_a_reader_that_stops_early_is_no_error():
-    command = [sys.executable, "-m", "headwise.cli", *SMALL["encoding"], "--json"]
+    command = [sys.executable, "-m", "headwise.cli", "encoding", "none"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(("form", "shown"), [((), "\\xe9t\\xe9"), (("--json",), "\u00e9t\u00e9")])
+def test_letters_that_the_terminal_lacks(monkeypatch, form, shown):
+    screen = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(screen, encoding="ascii"))
+    pair = ("compare", "chat mordu \u00e9t\u00e9", "\u00e9t\u00e9 mordu chat", "--no-model")
+    assert cli.main([*pair, *form]) == 0
+    assert shown in screen.getvalue().decode("utf-8")
+
+
+class FullDisk(io.StringIO):
+    """Takes nothing."""
+
+    spare = None
+
+    def write(self, text):
+        if text:
+            raise OSError(28, "No space left on device")
+        return 0
+
+    def fileno(self):
+        return self.spare
+
+
+def test_a_full_disk_is_one_line(capsys, monkeypatch, tmp_path):
+    with open(tmp_path / "spare", "w") as spare:
+        disk = FullDisk()
+        disk.spare = spare.fileno()
+        monkeypatch.setattr(sys, "stdout", disk)
+        code = cli.main(["encoding", "none"])
+    assert code == 2
+    assert capsys.readouterr().err == "headwise: the result could not be written: No space left on device.\n"

@@ -24,7 +24,7 @@ from headwise.core.files import check_writable
 from headwise.experiments import compare_head_counts, examine_encoding, permute_and_compare
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
-from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary
+from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
 from headwise.models import open_model
 
 SOURCE = Path(__file__).parents[1] / "src" / "headwise"
@@ -92,6 +92,16 @@ BAD_CALLS = {
     "dropout of 1": (lambda tmp: attention(q, q, q, dropout=1.0), "dropout must be a rate of at least 0 and below 1, got 1.0"),
     "a softcap of 0": (lambda tmp: attention(q, q, q, softcap=0.0), "softcap must be a number above 0, or None, got 0.0"),
     "a bare mask": (lambda tmp: attention(q, q, q, mask=keep), "mask must be a Mask such as Causal() or Padding(keep), got bool of shape [2, 5]", "libraries disagree"),
+    "a bare mask beside another": (lambda tmp: MultiHeadAttention(8, heads=2, mask=Causal())(x, mask=keep), "mask must be a Mask such as Causal() or Padding(keep), got bool of shape [2, 5]"),
+    "a bare mask after two": (lambda tmp: Causal() & SlidingWindow(2) & keep, "mask must be a Mask"),
+    "a layer with a bare mask": (lambda tmp: MultiHeadAttention(8, heads=2, mask=keep), "MultiHeadAttention: mask must be a Mask"),
+    "a layer with the class of a mask": (lambda tmp: MultiHeadAttention(8, heads=2, mask=Causal), "MultiHeadAttention: mask must be a Mask"),
+    "a layer with dropout in percent": (lambda tmp: MultiHeadAttention(8, heads=2, dropout=10), "dropout must be a rate of at least 0 and below 1, got 10"),
+    "dropout in words": (lambda tmp: attention(q, q, q, dropout="0.1"), "dropout must be a rate of at least 0 and below 1, got '0.1'"),
+    "a position by name": (lambda tmp: MultiHeadAttention(8, heads=2, position="rotary"), "position must be a PositionalEncoding such as Rotary() or Sinusoidal(), got 'rotary'"),
+    "the class of an encoding": (lambda tmp: MultiHeadAttention(8, heads=2, position=Rotary), "position must be a PositionalEncoding", "with its brackets"),
+    "a rotary base of 0": (lambda tmp: Rotary(base=0), "Rotary: base must be a finite number above 0, got 0"),
+    "a negative sinusoidal base": (lambda tmp: Sinusoidal(base=-1.0), "Sinusoidal: base must be a finite number above 0, got -1.0"),
     "a bias of another shape": (lambda tmp: attention_weights(q, q, bias=torch.zeros(5, 5)), "bias must be floating-point of shape [2, 4, 5, 5]", "bias[None, None]"),
     "a boolean bias": (lambda tmp: attention(q, q, q, bias=torch.ones(1, 1, 5, 5, dtype=torch.bool)), "got bool of shape [1, 1, 5, 5]", "Explicit(visible)"),
     "padding of another batch": (lambda tmp: attention(q, q, q, mask=Padding(keep[:, :3])), "keep must be made for 2 rows of 5 keys, got bool of shape [2, 3]"),
@@ -102,7 +112,8 @@ BAD_CALLS = {
     "pairs in numbers": (lambda tmp: Explicit(keep.float()), "pairs must be a boolean tensor", "Invert the mask"),
     "a window of 0": (lambda tmp: SlidingWindow(0), "window must be a whole number of at least 1, got 0"),
     "a window of 1.5": (lambda tmp: SlidingWindow(1.5), "window must be a whole number of at least 1, got 1.5"),
-    "a negative look ahead": (lambda tmp: SlidingWindow(2, ahead=-1), "ahead must be 0 or more, got -1"),
+    "a negative look ahead": (lambda tmp: SlidingWindow(2, ahead=-1), "ahead must be a whole number, 0 or more, got -1"),
+    "half a key ahead": (lambda tmp: SlidingWindow(2, ahead=0.5), "ahead must be a whole number, 0 or more, got 0.5"),
     "a prefix of 0": (lambda tmp: Prefix(0), "length must be a whole number of at least 1, got 0"),
     "heads that do not divide": (lambda tmp: MultiHeadAttention(10, heads=4), "model_dim must be a multiple of heads=4, got 10", "head_dim"),
     "kv_heads that do not divide": (lambda tmp: MultiHeadAttention(12, heads=4, kv_heads=3), "heads must be a multiple of kv_heads=3, got 4"),
@@ -111,6 +122,7 @@ BAD_CALLS = {
     "token ids as x": (lambda tmp: layer(torch.zeros(2, 5, dtype=torch.long)), "got int64 of shape [2, 5]", "Embed tokens first"),
     "x of another width": (lambda tmp: layer(x[..., :6]), "x must be float32 [batch, length, model_dim=8], got float32 of shape [2, 5, 6]"),
     "x of another dtype": (lambda tmp: layer(x.double()), "got float64 of shape [2, 5, 8]", "layer.to(dtype)"),
+    "no memory where it has another width": (lambda tmp: MultiHeadAttention(8, heads=2, memory_dim=6)(x), "memory must be float32 [batch, length, memory_dim=6], got float32 of shape [2, 5, 8]"),
     "memory of another width": (lambda tmp: MultiHeadAttention(8, heads=2, memory_dim=6)(x, x), "memory must be float32 [batch, length, memory_dim=6]"),
     "positions in floats": (lambda tmp: layer(x, positions=torch.zeros(5)), "positions must be int64 or int32, got float32 of shape [5]", "positions.long()"),
     "positions of another length": (lambda tmp: layer(x, positions=torch.arange(4)), "positions must be integers of shape [5] or [2, 5], got int64 of shape [4]"),
@@ -130,8 +142,10 @@ BAD_CALLS = {
     "odd rotary in an experiment": (lambda tmp: examine_encoding("rotary", dim=7), "dim must be even for rotary, got 7"),
     "head counts that do not divide": (lambda tmp: compare_head_counts(512, heads=(1, 7)), "each number of heads must be a divisor of model_dim=512, got 7", "Use 4 or 8"),
     "two words": (lambda tmp: permute_and_compare(length=2), "length must be at least 3, got 2", "a mirror"),
+    "a seed of 80 bits": (lambda tmp: permute_and_compare(seed=2**80), "seed must be from 0 to 2^63 - 1, got 1208925819614629174706176"),
     "half precision": (lambda tmp: permute_and_compare(dtype=torch.float16), "dtype must be float32 or float64, got torch.float16"),
     "an empty sentence": (lambda tmp: check_comparable("cat", " ?! "), "the second sentence must be at least one word, got ' ?! '"),
+    "bytes that are no text": (lambda tmp: check_comparable("cat bites", "caf\udce9 bites"), "the second sentence must be text in UTF-8, got 'caf\\udce9 bites'"),
     "no shared word": (lambda tmp: check_comparable("cat", "dog"), "must be sentences that share a word, got 'cat' and 'dog'"),
     "the same sentence": (lambda tmp: check_comparable("cat", "cat"), "must be different, got 'cat' twice"),
     "no such folder for the file": (lambda tmp: check_writable(tmp / "no" / "a.png", who="save"), "the output path must be a file in a folder that can be written", "No such file or directory"),

@@ -6,7 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 if TYPE_CHECKING:
     from headwise.experiments import Result
@@ -28,36 +29,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, or 2 for bad input, said in one line."""
     options = _parser().parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from headwise.core import HeadwiseError
-
+    if isinstance(sys.stdout, TextIOWrapper):  # JSON is UTF-8 everywhere; an old terminal may lack a letter
+        encoding, errors = ("utf-8", "strict") if options.json else (None, "backslashreplace")
+        sys.stdout.reconfigure(encoding=encoding, errors=errors)
     try:
         return _show(options)
-    except HeadwiseError as error:
-        sys.stderr.write(f"headwise: {error}\n")
-        return BAD_INPUT
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as head, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _show(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
+    from headwise.core import HeadwiseError
     from headwise.core.figures import check_picture
 
-    if options.plot:
-        check_picture(options.plot, who="--plot")
-    result: Result = options.run(options)
-    if options.json:
-        sys.stdout.write(result.to_json() + "\n")
-    else:
-        Console().print(result)
-    if options.plot:
-        path = result.plot(options.plot)
-        (sys.stderr if options.json else sys.stdout).write(f"\nPicture: {path}\n")
+    try:
+        if options.plot is not None:
+            check_picture(options.plot, who="--plot")
+        result: Result = options.run(options)
+        code = (
+            _write(sys.stdout, result.to_json() + "\n") if options.json else _write(sys.stdout, _page(result))
+        )
+        if options.plot is not None and code == 0:
+            path = result.plot(options.plot)
+            code = _write(sys.stderr if options.json else sys.stdout, f"\nPicture: {path}\n")
+    except HeadwiseError as error:
+        sys.stderr.write(f"headwise: {error}\n")
+        return BAD_INPUT
+    return code
+
+
+def _page(result: Result) -> str:
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as page:
+        console.print(result, crop=False)
+    return page.get()
+
+
+def _write(stream: TextIO, text: str) -> int:
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # or Python complains once more at its end
+        if isinstance(error, BrokenPipeError):  # the reader, such as head, has seen enough
+            return 0
+        sys.stderr.write(f"headwise: the result could not be written: {error.strerror}.\n")
+        return BAD_INPUT
     return 0
 
 

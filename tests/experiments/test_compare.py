@@ -44,5 +44,16 @@ def test_it_draws_the_model_too(tmp_path, compared):
     assert any("each head moved" in title for title in panels)
 
 
+def test_letters_the_font_lacks_cost_no_warning(tmp_path):
+    compare("\u6211 \u7231 \u4f60", "\u4f60 \u7231 \u6211").plot(tmp_path / "out.png")
+
+
+@pytest.mark.parametrize("other", ["cat bites dog", "Cat  bites dog"])
+def test_two_texts_that_the_model_reads_alike(minilm, tmp_path, other):
+    result = compare("Cat bites dog", other, model=minilm)
+    assert "To this model A and B are the same text" in str(result)
+    result.plot(tmp_path / "out.png")
+
+
 def test_a_dollar_in_a_sentence_is_no_formula(tmp_path):
     compare("pay $5 or $6", "pay $6 or $5").plot(tmp_path / "out.png")

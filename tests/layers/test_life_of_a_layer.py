@@ -31,6 +31,11 @@ def test_state_dict_round_trip(name):
     assert torch.equal(layer(x), other(x))
 
 
+def test_its_face_says_how_it_was_built():
+    face = repr(MultiHeadAttention(8, 4, kv_heads=2, mask=Causal(), dropout=0.1))
+    assert "model_dim=8, heads=4, kv_heads=2, mask=causal, dropout=0.1" in face
+
+
 def test_only_parameters_are_saved():
     """No tables, no buffers: nothing that a cast could round or a longer input outgrow."""
     for name in ENCODINGS:
@@ -58,6 +63,17 @@ def test_cast(name, dtype):
     assert output.dtype == dtype
     assert weights.dtype == torch.promote_types(dtype, torch.float32)
     assert output.isfinite().all()
+
+
+@every_encoding
+def test_an_empty_batch_gives_an_empty_output(name):
+    """As the last batch of a filtered data set can be."""
+    x = torch.randn(0, 5, 8, requires_grad=True)
+    output, weights = build(name).with_weights(x)
+    assert output.shape == (0, 5, 8)
+    assert weights.shape == (0, 4, 5, 5)
+    output.sum().backward()
+    assert x.grad.shape == (0, 5, 8)
 
 
 @every_encoding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,6 +70,7 @@ def save_figure(figure: Figure, path: str | Path, *, who: str) -> Path:
     """Write the figure as PNG, SVG or PDF, by the path's ending, whole or not at all."""
     path = Path(path)
     check_picture(path, who=who)
-    with replacing(path, who=who) as temporary:
+    with replacing(path, who=who) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a letter the font lacks is drawn as a box
         figure.savefig(temporary, dpi=150)
     return path

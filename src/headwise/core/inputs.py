@@ -6,6 +6,7 @@ from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks import Mask
+from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_bias, check_floating, described
 
 _EXAMPLE = "Split heads first: x.unflatten(-1, (heads, head_dim)).transpose(1, 2)"
@@ -58,15 +59,7 @@ def check_inputs(
             why="Each key/value head serves the same number of query heads",
             do="Choose kv_heads that divides heads",
         )
-    if not 0 <= dropout < 1:
-        raise HeadwiseError(
-            who="attention",
-            what="dropout",
-            expected="a rate of at least 0 and below 1",
-            got=str(dropout),
-            why="It is the share of weights set to zero",
-            do="Pass 0.1 for ten percent",
-        )
+    check_dropout(dropout, who="attention")
     if softcap is not None and not softcap > 0:
         raise HeadwiseError(
             who="attention",
@@ -76,16 +69,25 @@ def check_inputs(
             why="Scores are divided by it",
             do="Leave it out for none",
         )
-    if mask is not None and not isinstance(mask, Mask):
-        raise HeadwiseError(
-            who="attention",
-            what="mask",
-            expected="a Mask such as Causal() or Padding(keep)",
-            got=described(mask),
-            why="A bare tensor does not say whether True means seen or hidden, and libraries disagree",
-            do="Use Explicit(visible) for [query key], Padding(keep) for [batch key]; numbers go to bias=",
-        )
     if mask is not None:
+        check_mask(mask, who="attention")
         mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
     if isinstance(bias, Tensor):
         check_bias(bias, (batch, heads, queries, keys), what="bias")
+
+
+def check_dropout(dropout: object, *, who: str) -> None:
+    """Refuse anything but a rate from 0 to below 1.
+
+    >>> check_dropout(0.1, who="attention")
+    """
+    if isinstance(dropout, (int, float)) and 0 <= dropout < 1:
+        return
+    raise HeadwiseError(
+        who=who,
+        what="dropout",
+        expected="a rate of at least 0 and below 1",
+        got=repr(dropout),
+        why="It is the share of weights set to zero",
+        do="Pass 0.1 for ten percent",
+    )

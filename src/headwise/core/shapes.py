@@ -92,5 +92,5 @@ def check_positive(value: object, *, who: str, what: str) -> None:
         expected="a whole number of at least 1",
         got=repr(value),
         why="It counts things",
-        do=f"Pass {what}=1 or more",
+        do="Use 1 or more",
     )

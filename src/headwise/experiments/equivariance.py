@@ -145,7 +145,7 @@ def permute_and_compare(
     >>> report.case("none").verdict, report.case("none", "words, causal mask").verdict
     ('order-blind', 'knows order')
     """
-    _check(length, model_dim, heads, dtype)
+    _check(length, model_dim, heads, seed, dtype)
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(1, length, model_dim, generator=generator, dtype=torch.float64).to(dtype)
     permutation = _shuffled(length, generator)
@@ -173,7 +173,7 @@ def permute_and_compare(
     )
 
 
-def _check(length: int, model_dim: int, heads: int, dtype: torch.dtype) -> None:
+def _check(length: int, model_dim: int, heads: int, seed: int, dtype: torch.dtype) -> None:
     check_size(length, _MOST_WORDS, who="equivariance", what="length")
     check_size(model_dim, _MOST_DIMENSIONS, who="equivariance", what="model_dim")
     check_divides(heads, model_dim, who="equivariance", what="heads")
@@ -185,6 +185,15 @@ def _check(length: int, model_dim: int, heads: int, dtype: torch.dtype) -> None:
             got=str(length),
             why="Two words can only be swapped, which is a mirror and leaves all distances as they were",
             do="Use 12 words",
+        )
+    if not 0 <= seed < 2**63:
+        raise HeadwiseError(
+            who="equivariance",
+            what="seed",
+            expected="from 0 to 2^63 - 1",
+            got=str(seed),
+            why="Random numbers are drawn from a state of 64 bits",
+            do="Use 0",
         )
     if dtype not in (torch.float32, torch.float64):
         raise HeadwiseError(

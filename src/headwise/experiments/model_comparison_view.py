@@ -50,6 +50,8 @@ def _distances(result: ModelComparison) -> Table:
 
 def _nearness(result: ModelComparison) -> str:
     reordered, harmless = result.with_positions.reordered, result.harmless.distance
+    if reordered == 0.0:
+        return "To this model A and B are the same text: their vectors do not differ at all."
     if reordered < harmless:
         return (
             f"A full stop moved the sentence {harmless / reordered:.1f} times as far as the other order did."

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-WIDTH = 80
+WIDTH = 80  # of a page, in columns
 
 
 @dataclass(frozen=True)

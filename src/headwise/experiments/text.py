@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
+
+from headwise.experiments.result import WIDTH
 
 
 def page(heading: str, *blocks: RenderableType) -> Group:
@@ -35,13 +37,20 @@ def paragraph(*parts: str) -> Text:
     return Text(" ".join(parts))
 
 
+class _Uncut(Table):
+    """A table as wide as the page even where the terminal is narrower: a cut number says nothing."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from super().__rich_console__(console, options.update(max_width=max(options.max_width, WIDTH)))
+
+
 def new_table(*columns: str, left: Sequence[int] = ()) -> Table:
     """An empty table with these headings: to the right, and to the left for the columns named in ``left``.
 
     >>> [column.justify for column in new_table("word", "weight", left=[0]).columns]
     ['left', 'right']
     """
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="dim")
+    table = _Uncut(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="dim")
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number in left else "right", no_wrap=True)
     return table

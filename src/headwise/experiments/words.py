@@ -53,6 +53,15 @@ def check_comparable(a: str, b: str) -> None:
     >>> check_comparable("cat bites dog", "dog bites cat")
     """
     for what, sentence in (("the first sentence", a), ("the second sentence", b)):
+        if re.search("[\ud800-\udfff]", sentence):
+            raise HeadwiseError(
+                who="compare",
+                what=what,
+                expected="text in UTF-8",
+                got=repr(sentence),
+                why="Some of its bytes are no letters in that encoding",
+                do="Convert it, for example with iconv",
+            )
         if not split_words(sentence):
             raise HeadwiseError(
                 who="compare",

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention, attention_weights
 from headwise.core.autocast import autocast_is_on
+from headwise.core.inputs import check_dropout
+from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.positions import NoPosition, PositionalEncoding
+from headwise.layers.positions.encoding import check_encoding
 
 
 class Attended(NamedTuple):
@@ -42,7 +45,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four projections have one.
         dropout: share of attention weights dropped in training.
 
-    Raises HeadwiseError if sizes do not divide, or if an input does not fit.
+    Raises HeadwiseError if sizes do not divide, or if an option or an input does not fit.
 
     >>> from headwise.core import Causal
     >>> from headwise.layers.positions import Rotary
@@ -72,6 +75,7 @@ class MultiHeadAttention(nn.Module):
         self.kv_heads = heads if kv_heads is None else kv_heads
         self.memory_dim = model_dim if memory_dim is None else memory_dim
         self._check_sizes(head_dim)
+        _check_options(position, mask, dropout)
         self.head_dim = model_dim // heads if head_dim is None else head_dim
         self.position = NoPosition() if position is None else position
         self.mask, self.dropout = mask, dropout
@@ -134,6 +138,8 @@ class MultiHeadAttention(nn.Module):
         x = self.position.embed(x, positions)
         if memory is None:
             _refuse_lone_memory_positions(memory_positions)
+            if self.memory_dim != self.model_dim:
+                self._check_input(x, "memory", self.memory_dim)
             memory, memory_positions = x, positions
         else:
             self._check_input(memory, "memory", self.memory_dim)
@@ -203,7 +209,8 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         mask = "" if self.mask is None else f", mask={self.mask}"
-        return f"model_dim={self.model_dim}, heads={self.heads}, kv_heads={self.kv_heads}{mask}"
+        dropout = f", dropout={self.dropout}" if self.dropout else ""
+        return f"model_dim={self.model_dim}, heads={self.heads}, kv_heads={self.kv_heads}{mask}{dropout}"
 
 
 class _Call(NamedTuple):
@@ -212,6 +219,14 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
+
+
+def _check_options(position: object, mask: object, dropout: object) -> None:
+    if position is not None:
+        check_encoding(position, who="MultiHeadAttention")
+    if mask is not None:
+        check_mask(mask, who="MultiHeadAttention")
+    check_dropout(dropout, who="MultiHeadAttention")
 
 
 def _refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:

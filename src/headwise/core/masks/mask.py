@@ -15,6 +15,9 @@ from typing import NamedTuple
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from headwise.core.errors import HeadwiseError
+from headwise.core.shapes import described
+
 
 class Fused(NamedTuple):
     """What a fused kernel needs to serve a mask: the causal flag, and keys to keep or None for all."""
@@ -44,7 +47,8 @@ class Mask:
         """Raise HeadwiseError if the mask holds a tensor that does not fit these sizes."""
 
     def __and__(self, other: Mask) -> Mask:
-        """Visible to both."""
+        """Visible to both. Raises HeadwiseError for anything but a mask."""
+        check_mask(other, who="&")
         return All((self, other))
 
 
@@ -83,7 +87,25 @@ class All(Mask):
             mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
 
     def __and__(self, other: Mask) -> Mask:
+        check_mask(other, who="&")
         return All((*self.masks, other))
 
     def __str__(self) -> str:
         return " & ".join(map(str, self.masks))
+
+
+def check_mask(mask: object, *, who: str) -> None:
+    """Refuse anything but a mask.
+
+    >>> check_mask(Mask(), who="attention")
+    """
+    if isinstance(mask, Mask):
+        return
+    raise HeadwiseError(
+        who=who,
+        what="mask",
+        expected="a Mask such as Causal() or Padding(keep)",
+        got=described(mask),
+        why="A bare tensor does not say whether True means seen or hidden, and libraries disagree",
+        do="Use Explicit(visible) for [query key], Padding(keep) for [batch key]; numbers go to bias=",
+    )

@@ -61,11 +61,11 @@ class SlidingWindow(Mask):
 
     def __post_init__(self) -> None:
         check_positive(self.window, who="SlidingWindow", what="window")
-        if self.ahead < 0:
+        if not isinstance(self.ahead, int) or self.ahead < 0:
             raise HeadwiseError(
                 who="SlidingWindow",
                 what="ahead",
-                expected="0 or more",
+                expected="a whole number, 0 or more",
                 got=repr(self.ahead),
                 why="It counts the keys after the query",
                 do="Pass ahead=0 to look back only",

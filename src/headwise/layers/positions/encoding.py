@@ -1,4 +1,4 @@
-"""The protocol of positional encodings: three methods that do nothing, of which an encoding overrides one."""
+"""The protocol of positional encodings: three methods, of which an encoding overrides one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+from headwise.core.errors import HeadwiseError
 
 
 class PositionalEncoding(nn.Module):
@@ -54,5 +56,25 @@ class PositionalEncoding(nn.Module):
         key_positions: Int[Tensor, "*batch key"],
         visible: Bool[Tensor, "*batch query key"] | None,
     ) -> Float[Tensor, "#batch #heads query key"]:
-        """What is added to the scaled scores of these queries and keys; called for a block of queries."""
+        """What is added to the scaled scores of these queries and keys; called for a block of queries.
+
+        Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
+
+
+def check_encoding(position: object, *, who: str) -> None:
+    """Refuse anything but a positional encoding, made and not only named.
+
+    >>> check_encoding(PositionalEncoding(), who="MultiHeadAttention")
+    """
+    if isinstance(position, PositionalEncoding):
+        return
+    raise HeadwiseError(
+        who=who,
+        what="position",
+        expected="a PositionalEncoding such as Rotary() or Sinusoidal()",
+        got=repr(position),
+        why="The layer calls its embed, rotate and bias",
+        do="Make one, with its brackets: position=Rotary()",
+    )

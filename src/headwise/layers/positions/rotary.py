@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
-from headwise.layers.positions.angles import cosines_and_sines
+from headwise.layers.positions.angles import check_base, cosines_and_sines
 from headwise.layers.positions.encoding import PositionalEncoding
 
 Rotation = tuple[Tensor, Tensor]
@@ -26,7 +26,8 @@ class Rotary(PositionalEncoding):
         halves       x0 x2 | x1 x3     pairs (i, i + head_dim / 2): GPT-NeoX, Hugging Face models
 
     Angles come from integer positions in float64, and the turn is done in float32 or better: half precision
-    stays right at any distance. Raises HeadwiseError for an odd head_dim.
+    stays right at any distance. Raises HeadwiseError for an odd head_dim
+    or a base that is not above 0.
 
     >>> q = torch.tensor([1.0, 0.0, 0.0, 0.0]).reshape(1, 1, 1, 4)
     >>> Rotary(pairs="halves").turn(q, torch.tensor([1]))[0, 0]
@@ -52,6 +53,7 @@ class Rotary(PositionalEncoding):
                 why="Dimension 0 turns with dimension head_dim / 2 or with dimension 1",
                 do="Use 'halves' for weights from Hugging Face, 'neighbours' for the paper's layout",
             )
+        check_base(base, who="Rotary")
         self.base, self.pairs = base, pairs
 
     def rotate(
@@ -108,5 +110,5 @@ def _turn_halves(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def _turn_neighbours(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    as_complex = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    as_complex = torch.view_as_complex(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2))
     return torch.view_as_real(as_complex * torch.complex(cosine, sine)).flatten(-2)

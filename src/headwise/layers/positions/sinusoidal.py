@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from headwise.layers.positions.angles import cosines_and_sines
+from headwise.layers.positions.angles import check_base, cosines_and_sines
 from headwise.layers.positions.encoding import PositionalEncoding
 
 
@@ -16,7 +16,8 @@ class Sinusoidal(PositionalEncoding):
     ``PE[p, 2i] = sin(p / base^(2i / model_dim))`` and ``PE[p, 2i + 1] = cos(the same)``; an odd ``model_dim``
     ends with a sine. The fastest hand turns once in ``2 pi`` positions whatever the base; the base sets the
     slowest. Moving by k positions turns hand i by ``k / base^(2i / model_dim)`` wherever it stands, so
-    ``PE[p + k] = R_k PE[p]``. Vaswani et al. 2017, arXiv 1706.03762, section 3.5.
+    ``PE[p + k] = R_k PE[p]``. Vaswani et al. 2017, arXiv 1706.03762, section 3.5. Raises HeadwiseError for a
+    base that is not above 0.
 
     >>> Sinusoidal().table(torch.arange(2), model_dim=4)
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
@@ -31,6 +32,7 @@ class Sinusoidal(PositionalEncoding):
 
     def __init__(self, base: float = 10000.0) -> None:
         super().__init__()
+        check_base(base, who="Sinusoidal")
         self.base = base
 
     def table(
