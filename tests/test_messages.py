@@ -139,6 +139,7 @@ BAD_CALLS = {
     "a wave of one dimension": (lambda tmp: examine_encoding("sinusoidal", dim=1), "dim must be"),
     "a base of 1": (lambda tmp: examine_encoding("sinusoidal", base=1.0), "base must be a finite number above 1, got 1.0"),
     "a base without waves": (lambda tmp: examine_encoding("alibi", base=500.0), "base must be left out for alibi, got 500.0"),
+    "a width without effect": (lambda tmp: examine_encoding("alibi", dim=64), "dim must be left out for alibi, got 64"),
     "odd rotary in an experiment": (lambda tmp: examine_encoding("rotary", dim=7), "dim must be even for rotary, got 7"),
     "head counts that do not divide": (lambda tmp: compare_head_counts(512, heads=(1, 7)), "each number of heads must be a divisor of model_dim=512, got 7", "Use 4 or 8"),
     "two words": (lambda tmp: permute_and_compare(length=2), "length must be at least 3, got 2", "a mirror"),

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from headwise import cli
+from headwise.layers import positions
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -76,3 +77,14 @@ def test_no_file_names_this_machine():
     home = os.fspath(ROOT)
     for path in ROOT.glob("*.md"):
         assert home not in path.read_text()
+
+
+def test_the_table_of_encodings_is_what_the_classes_claim():
+    shown = [line for line in README.splitlines() if line.startswith("| `")]
+    assert shown == [
+        f"| `{name}` | {' and '.join(kind.acts_on) or 'nothing'} | {'yes' if kind.relative else 'no'} "
+        f"| {'yes' if kind.any_length else 'no'} | {'yes' if kind.cacheable else 'no'} | {kind.source} |"
+        for name in positions.__all__
+        if name != "PositionalEncoding"
+        for kind in [getattr(positions, name)]
+    ]

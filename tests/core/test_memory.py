@@ -1,5 +1,6 @@
 """No path builds the matrix of all queries and all keys: memory grows with the block, not the square."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -96,19 +97,20 @@ MEASURE = """
     layer = MultiHeadAttention(32, heads=8, position=ALiBi(8))
     layer(torch.randn(1, 600, 32)).sum().backward()  # two blocks, so that all code is loaded
     before = peak()
-    layer(torch.randn(1, 2048, 32)).sum().backward()
+    layer(torch.randn(1, 3072, 32)).sum().backward()
     print(peak() - before)
 """
 
 
 def test_peak_memory_of_a_training_step_with_alibi():
-    """At 2,048 tokens one matrix of 8 heads is 128 MiB, and plain autograd would keep several."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(MEASURE)], capture_output=True, text=True, check=True
-    )
+    """At 3,072 tokens one matrix of 8 heads is 288 MiB, and plain autograd would keep several."""
+    # glibc then returns what is freed, so that the peak is what we hold and not how its heap lies
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    command = [sys.executable, "-c", textwrap.dedent(MEASURE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     grown = int(done.stdout)
-    # a block holds 16 MiB of scores, and beside it stand its bias and what the kernel makes of both
-    assert grown < 96 * 2**20
+    # a block has 16 MiB of scores, beside its bias, lifted, and what the kernel makes of both: 94 measured
+    assert grown < 8 * 16 * 2**20
 
 
 def test_a_layer_at_any_length_keeps_to_the_block(monkeypatch):

@@ -134,7 +134,7 @@ def test_the_page_holds_the_main_figures(name, figures):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("length", "dim"), [(1, 2), (2, 4), (700, 6)])
 def test_pages_fit_at_every_size(name, length, dim):
-    report = examine_encoding(name, length=length, dim=dim)
+    report = examine_encoding(name, length=length, **({} if name == "alibi" else {"dim": dim}))
     check_face(report)
     check_json(report)
 
@@ -146,7 +146,7 @@ def test_a_page_fits_at_great_length():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pictures_and_json(name, tmp_path):
-    report = examine_encoding(name, length=20, dim=16)
+    report = examine_encoding(name, length=20, **({} if name == "alibi" else {"dim": 16}))
     check_picture(report, tmp_path)
     assert check_json(report)["name"] == name
 

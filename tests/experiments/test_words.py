@@ -10,6 +10,13 @@ def test_words_are_known_by_what_they_say():
     assert all(sentence[word.start : word.stop].lower() == word.identity for word in words)
 
 
+def test_combining_marks_do_not_end_a_word():
+    decomposed = (
+        "cafe\u0301 \u0939\u093f\u0928\u094d\u0926\u0940 bites"  # cafe with an accent, the word Hindi
+    )
+    assert len(split_words(decomposed)) == 3
+
+
 def test_vocabulary_keeps_the_order_of_first_appearance():
     assert vocabulary(split_words("b a b"), split_words("c a")) == ["b", "a", "c"]
 

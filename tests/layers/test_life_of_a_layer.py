@@ -77,6 +77,13 @@ def test_an_empty_batch_gives_an_empty_output(name):
 
 
 @every_encoding
+def test_a_sequence_of_no_tokens_gives_one_of_no_tokens(name):
+    output, weights = build(name).with_weights(torch.randn(2, 0, 8))
+    assert output.shape == (2, 0, 8)
+    assert weights.shape == (2, 4, 0, 0)
+
+
+@every_encoding
 def test_built_on_meta_then_filled(name):
     with torch.device("meta"):
         layer = build(name)

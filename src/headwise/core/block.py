@@ -22,7 +22,8 @@ class BiasFunction(Protocol):
     """Makes the additive bias of some of the call's queries (``rows``) and keys (``columns``).
 
     ``q`` and ``k`` are already cut to those rows and columns; ``visible`` is what the mask lets through, or
-    None for everything. The result must be finite: hiding keys is the mask's work.
+    None for everything. There is at least one of each. The result must be finite: hiding keys is the mask's
+    work.
     """
 
     def __call__(
@@ -85,6 +86,8 @@ class Block:
             return None
         if isinstance(how.bias, Tensor):
             bias = how.bias[:, :, self.rows, self.columns]
+        elif self.size == 0:
+            return None
         else:
             bias = how.bias(q, k, self.rows, self.columns, visible)
             check_bias(bias, (*q.shape[:3], k.shape[2]), what="what the bias function returns")

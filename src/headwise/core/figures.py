@@ -55,13 +55,14 @@ def check_picture(path: str | Path, *, who: str) -> None:
     """Refuse a path that ``save_figure`` could not write, before the work whose picture it is for."""
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
+        named = path.stem.strip(".") and path.name.lower() not in ENDINGS
         raise HeadwiseError(
             who=who,
             what="the picture's path",
             expected=f"one that ends in {', '.join(ENDINGS)}",
             got=repr(str(path)),
             why="The ending chooses the format",
-            do=f"Write to '{path.with_suffix('.png') if path.name else 'picture.png'}'",
+            do=f"Write to {str(path.with_suffix('.png') if named else 'picture.png')!r}",
         )
     check_writable(path, who=who)
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
+from functools import cache
 from typing import NamedTuple
 
 from headwise.core import HeadwiseError
 
-_WORD = re.compile(r"\w+(?:['\u2019\-]\w+)*")  # don't, mother-in-law
+
+@cache
+def _word() -> re.Pattern[str]:
+    marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code)).startswith("M"))
+    letter = rf"[\w{''.join(marks)}]"  # a combining mark, as Hindi's vowels are, is no word character to re
+    return re.compile(rf"{letter}+(?:['\u2019\-]{letter}+)*")  # don't, mother-in-law
 
 
 class Word(NamedTuple):
@@ -25,7 +32,7 @@ def split_words(sentence: str) -> list[Word]:
     >>> [word.identity for word in split_words("The charge exceeded the refund.")]
     ['the', 'charge', 'exceeded', 'the', 'refund']
     """
-    return [Word(match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(sentence)]
+    return [Word(match.group().lower(), match.start(), match.end()) for match in _word().finditer(sentence)]
 
 
 def vocabulary(*sentences: list[Word]) -> list[str]:

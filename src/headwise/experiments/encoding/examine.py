@@ -14,13 +14,14 @@ from headwise.experiments.named import named_position
 from headwise.experiments.sizes import check_size
 
 _BASE = 10000.0
+_DIM = 128
 _WITHOUT_TABLE = ("rotary", "alibi", "none")
 _LONGEST, _LONGEST_TABLE, _WIDEST = 2**20, 2048, 1024
 _HAVE_WAVES = ("sinusoidal", "rotary")
 
 
 def examine_encoding(
-    name: str, *, length: int = 50, dim: int = 128, base: float = _BASE
+    name: str, *, length: int = 50, dim: int = _DIM, base: float = _BASE
 ) -> WavesReport | TableReport | TurningReport | PenaltyReport | NothingReport:
     """What the encoding of that name adds to ``length`` embeddings of ``dim`` dimensions, or does to scores.
 
@@ -36,7 +37,7 @@ def examine_encoding(
     most = _LONGEST if name in _WITHOUT_TABLE else _LONGEST_TABLE
     check_size(length, most, who="encoding", what="length")
     check_size(dim, _WIDEST, who="encoding", what="dim")
-    _check_base(name, base)
+    _check_fits(name, dim, base)
     match name:
         case "sinusoidal":
             return examine_sinusoidal(length, dim, base)
@@ -49,7 +50,7 @@ def examine_encoding(
     return examine_table(name, named_position(name, model_dim=dim, heads=1, max_length=length), length, dim)
 
 
-def _check_base(name: str, base: float) -> None:
+def _check_fits(name: str, dim: int, base: float) -> None:
     number = isinstance(base, (int, float)) and not isinstance(base, bool)
     if not number or not math.isfinite(base) or base <= 1:
         raise HeadwiseError(
@@ -59,6 +60,15 @@ def _check_base(name: str, base: float) -> None:
             got=repr(base),
             why="Wave i is base^(2i / dim) times as long as the fastest",
             do="Use 10000, the published value",
+        )
+    if name == "alibi" and dim != _DIM:
+        raise HeadwiseError(
+            who="encoding",
+            what="dim",
+            expected="left out for alibi",
+            got=str(dim),
+            why="What it adds to scores does not depend on the width of a head",
+            do="Leave it out",
         )
     if name not in _HAVE_WAVES and base != _BASE:
         raise HeadwiseError(

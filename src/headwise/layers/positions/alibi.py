@@ -62,12 +62,11 @@ class ALiBi(PositionalEncoding):
                 do=f"Build ALiBi(heads={q.shape[1]})",
             )
         dtype = torch.promote_types(q.dtype, torch.float32)
-        origin = query_positions[
-            ..., :1
-        ]  # counted from here, float32 holds every distance below 2^24 exactly
-        ahead = (query_positions - origin).to(dtype)[..., :, None]
-        distance = (ahead - (key_positions - origin).to(dtype)[..., None, :]).abs()
-        return distance.reshape(-1, 1, *distance.shape[-2:]) * -self.slopes(q.device, dtype)[:, None, None]
+        # counted from the last key, every distance below 2^24 is exact in float32 too
+        ahead = (query_positions - key_positions[..., -1:]).to(dtype)[..., :, None]
+        distance = (ahead - (key_positions - key_positions[..., -1:]).to(dtype)[..., None, :]).abs()
+        distance = distance if distance.dim() == 3 else distance[None]
+        return distance[:, None] * -self.slopes(q.device, dtype)[:, None, None]
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"
