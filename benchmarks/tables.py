@@ -50,8 +50,8 @@ def _ratio(ratio) -> str:
 
 
 def _memory(memory, length: int) -> Table:
-    title = f"Peak memory at {length:,} tokens, causal, batch 1, in MiB: total (above the input)"
-    table = _table(title, "", "forward", "forward and backward")
+    title = "Peak memory, causal, batch 1, in MiB: total (above the input)"
+    table = _table(title, "", f"forward, {length:,} tokens", f"with backward, {length // 4:,} tokens")
     for position, of_position in memory.items():
         cells = (of_position[what] for what in ("forward", "training"))
         table.add_row(position, *(f"{cell['total']:,.0f} ({cell['above']:,.0f})" for cell in cells))
