@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headwise.core import block
+from headwise.core import block, blocks
 
 
 def distance_bias(q, k, rows, columns, visible):
@@ -30,9 +30,10 @@ def value_dim(path):
     return 3 if path == "other value width" else 6
 
 
-def force_small_blocks(monkeypatch: pytest.MonkeyPatch, rows=2):
-    """Blocks of so few queries that a small test has many of them."""
+def force_small_blocks(monkeypatch: pytest.MonkeyPatch, rows=2, kept=0):
+    """Blocks of so few queries that a small test has many; recomputed, unless ``kept`` scores hold them."""
     monkeypatch.setattr(block, "_MOST_ROWS", rows)
+    monkeypatch.setattr(blocks, "_KEPT_ELEMENTS", kept)
 
 
 def with_gradients(attend, inputs, kwargs):

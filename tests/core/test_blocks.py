@@ -27,6 +27,18 @@ def test_blocks_equal_one_block(monkeypatch, path, name, queries, keys):
         torch.testing.assert_close(cut, whole, **EXACT)
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_blocks_that_are_kept_equal_one_block(monkeypatch, path):
+    inputs = draw(6, 6, value_dim=value_dim(path))
+    kwargs = {"mask": SlidingWindow(3), **PATHS[path](6, 6, torch.float64)}
+    output, gradients = with_gradients(attention, inputs, kwargs)
+    force_small_blocks(monkeypatch, kept=2**24)
+    cut_output, cut_gradients = with_gradients(attention, inputs, kwargs)
+    torch.testing.assert_close(cut_output, output, **EXACT)
+    for cut, whole in zip(cut_gradients, gradients, strict=True):
+        torch.testing.assert_close(cut, whole, **EXACT)
+
+
 def blocks_of(queries, keys, mask, most=2**21):
     q, k = torch.empty(1, 1, queries, 4, device="meta"), torch.empty(1, 1, keys, 4, device="meta")
     whole = Cut(q, k, k, Block(slice(0, queries), slice(0, keys), keys - queries))
