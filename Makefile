@@ -34,7 +34,7 @@ demo: $(READY)
 
 test: $(READY)
 	@start=$$(date +%s); set -e; \
-	$(BIN)/python -m pytest; \
+	$(BIN)/python -m pytest -n 2; \
 	echo "The tests took $$(( $$(date +%s) - start )) s"
 
 check: $(READY)
