@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from headwise.core import HeadwiseError
 
@@ -47,6 +48,13 @@ def mapped(path: Path) -> NDArray[np.uint8]:
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, np.uint8)
     return np.memmap(path, np.uint8, mode="r").view(np.ndarray)
+
+
+class Weights(dict[str, Tensor]):
+    """Weights by name; one that is not there makes the file damaged."""
+
+    def __missing__(self, name: str) -> Tensor:
+        raise Damaged(f"It has no weight {name}")
 
 
 class Cursor:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headwise.models.binary import Cursor, Damaged, mapped, reading
+from headwise.models.binary import Cursor, Damaged, Weights, mapped, reading
 
 EXPECTED = "a whole CTranslate2 model"
 _TYPES: dict[int, np.dtype[Any]] = {
@@ -23,13 +23,6 @@ _TYPES: dict[int, np.dtype[Any]] = {
     3: np.dtype("<i4"),
     4: np.dtype("<f2"),
 }
-
-
-class Weights(dict[str, Tensor]):
-    """Weights by name; one that is not there makes the file damaged."""
-
-    def __missing__(self, name: str) -> Tensor:
-        raise Damaged(f"It has no weight {name}")
 
 
 def read_ctranslate2(path: Path) -> Weights:

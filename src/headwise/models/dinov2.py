@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.models.binary import reading
+from headwise.models.binary import Weights, reading
 from headwise.models.model import Model
 from headwise.models.onnx_file import EXPECTED, OnnxWeights, read_onnx
 from headwise.models.packages import DINOV2, need_transformers
@@ -17,6 +18,7 @@ from headwise.models.weights import built_without_touching_the_seed, fill
 NAME = "dinov2"
 _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's colours, as it was trained
 _BACKBONE = "backbone."
+_HEAD_DIM = 64
 _RENAMED = {
     "attention.attention.query": "attention.q_proj",
     "attention.attention.key": "attention.k_proj",
@@ -42,23 +44,29 @@ def open_dinov2(attention: str) -> ImageModel:
     """
     file = DINOV2.path("models", "vit_s_focus.onnx", who=NAME)
     transformers = need_transformers()
-    config = transformers.Dinov2Config(
-        hidden_size=384,
-        num_hidden_layers=12,
-        num_attention_heads=6,
-        mlp_ratio=4,
-        image_size=518,
-        patch_size=14,
-        attn_implementation=attention,
-    )
-    network = built_without_touching_the_seed(lambda: transformers.Dinov2Model(config))
     with reading(file, expected=EXPECTED):
         weights = _renamed(read_onnx(file))
+        config = transformers.Dinov2Config(**_sizes(weights), attn_implementation=attention)
+    network = built_without_touching_the_seed(lambda: transformers.Dinov2Model(config))
     fill(network, weights, who=NAME, lacking=("embeddings.mask_token",))  # used in training only
     return ImageModel(NAME, network.eval())
 
 
-def _renamed(file: OnnxWeights) -> dict[str, Tensor]:
+def _sizes(weights: dict[str, Tensor]) -> dict[str, int]:
+    """The sizes that the shapes of the weights tell; DINOv2 has heads of 64 in every size it comes in."""
+    width, _, patch, _ = weights["embeddings.patch_embeddings.projection.weight"].shape
+    patches = weights["embeddings.position_embeddings"].shape[1] - 1
+    return {
+        "hidden_size": width,
+        "num_hidden_layers": len({name for name in weights if name.endswith("norm1.weight")}),
+        "num_attention_heads": width // _HEAD_DIM,
+        "mlp_ratio": weights["encoder.layer.0.mlp.fc1.bias"].shape[0] // width,
+        "image_size": math.isqrt(patches) * patch,
+        "patch_size": patch,
+    }
+
+
+def _renamed(file: OnnxWeights) -> Weights:
     """The file's weights under the names that transformers gives them."""
     weights = {
         name.removeprefix(_BACKBONE): weight
@@ -74,7 +82,7 @@ def _renamed(file: OnnxWeights) -> dict[str, Tensor]:
             weights[".".join([*parts[1:], "weight"])] = file.weights[name].T.contiguous()
     positions = [file.one("onnx::Concat"), file.one("onnx::Reshape")]  # of the class token and of the patches
     weights["embeddings.position_embeddings"] = torch.cat(positions, dim=1)
-    return {_new_name(name): weight for name, weight in weights.items()}
+    return Weights((_new_name(name), weight) for name, weight in weights.items())
 
 
 def _new_name(name: str) -> str:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "whisper"
 RATE = 16_000  # samples a second
-_START, _END = 50257, 50256
-_WIDTH, _LAYERS, _HEADS = 384, 4, 6
+START, NO_TIMES, END = "<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"
 _SELF, _CROSS = ("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj")
 
 
@@ -35,11 +34,11 @@ class SpeechModel(Model):
     def encode(self, sound: Tensor, text: str = "") -> dict[str, Tensor]:
         """A sound [samples], 16,000 a second, and the text so far, as ``network(**inputs)`` takes them."""
         heard = self.ear(np.asarray(sound), sampling_rate=RATE, return_tensors="pt")
+        first = [self.tokenizer.convert_tokens_to_ids(word) for word in (START, NO_TIMES)]
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        no_timestamps = self.tokenizer.convert_tokens_to_ids("<|notimestamps|>")
         return {
             "input_features": heard["input_features"],
-            "decoder_input_ids": torch.tensor([[_START, no_timestamps, *ids]]),
+            "decoder_input_ids": torch.tensor([[*first, *ids]]),
         }
 
 
@@ -48,35 +47,45 @@ def open_whisper(attention: str) -> SpeechModel:
 
     Raises HeadwiseError if the package or transformers is missing, or if the file is damaged.
     """
-    file, words = (
-        WHISPER.path("model", "model.bin", who=NAME),
-        WHISPER.path("model", "tokenizer.json", who=NAME),
-    )
+    file, words = (WHISPER.path("model", name, who=NAME) for name in ("model.bin", "tokenizer.json"))
     transformers = need_transformers()
-    config = transformers.WhisperConfig(
-        vocab_size=51864,
-        d_model=_WIDTH,
-        encoder_layers=_LAYERS,
-        decoder_layers=_LAYERS,
-        encoder_attention_heads=_HEADS,
-        decoder_attention_heads=_HEADS,
-        encoder_ffn_dim=4 * _WIDTH,
-        decoder_ffn_dim=4 * _WIDTH,
-        num_mel_bins=80,
-        decoder_start_token_id=_START,
-        bos_token_id=_END,
-        eos_token_id=_END,
-        pad_token_id=_END,
-        suppress_tokens=None,
-        begin_suppress_tokens=None,
-        attn_implementation=attention,
-    )
-    network = built_without_touching_the_seed(lambda: transformers.WhisperForConditionalGeneration(config))
-    with reading(file, expected=EXPECTED):
-        weights = _renamed(read_ctranslate2(file))
-    fill(network, weights, who=NAME)
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=str(words))
-    return SpeechModel(NAME, network.eval(), tokenizer, transformers.WhisperFeatureExtractor(feature_size=80))
+    start, end = tokenizer.convert_tokens_to_ids([START, END])
+    with reading(file, expected=EXPECTED):
+        stored = read_ctranslate2(file)
+        weights = _renamed(stored)
+        config = transformers.WhisperConfig(
+            **_sizes(stored),
+            decoder_start_token_id=start,
+            bos_token_id=end,
+            eos_token_id=end,
+            pad_token_id=end,
+            suppress_tokens=None,
+            begin_suppress_tokens=None,
+            attn_implementation=attention,
+        )
+    network = built_without_touching_the_seed(lambda: transformers.WhisperForConditionalGeneration(config))
+    fill(network, weights, who=NAME)
+    ear = transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins)
+    return SpeechModel(NAME, network.eval(), tokenizer, ear)
+
+
+def _sizes(stored: dict[str, Tensor]) -> dict[str, int]:
+    """The sizes that the shapes of the weights tell."""
+    words, width = stored["decoder/embeddings/weight"].shape
+    sizes = {"vocab_size": words, "d_model": width, "num_mel_bins": stored["encoder/conv1/weight"].shape[1]}
+    for part, positions in (("encoder", "max_source_positions"), ("decoder", "max_target_positions")):
+        sizes[positions] = stored[f"{part}/position_encodings/encodings"].shape[0]
+        sizes[f"{part}_layers"] = _layers(stored, part)
+        sizes[f"{part}_attention_heads"] = int(stored[f"{part}/num_heads"])
+        sizes[f"{part}_ffn_dim"] = stored[f"{part}/layer_0/ffn/linear_0/bias"].shape[0]
+    return sizes
+
+
+def _layers(stored: dict[str, Tensor], part: str) -> int:
+    return len(
+        {name.split("/")[1] for name in stored if name.startswith(f"{part}/layer_") and name.count("/") > 2}
+    )
 
 
 def _renamed(stored: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -87,7 +96,7 @@ def _renamed(stored: dict[str, Tensor]) -> dict[str, Tensor]:
         theirs, ours = part, f"model.{part}"
         weights[f"{ours}.embed_positions.weight"] = stored[f"{theirs}/position_encodings/encodings"]
         weights |= _norm(stored, f"{theirs}/layer_norm", f"{ours}.layer_norm")
-        for layer in range(_LAYERS):
+        for layer in range(_layers(stored, part)):
             weights |= _layer(stored, f"{theirs}/layer_{layer}", f"{ours}.layers.{layer}", part == "decoder")
     for name in ("conv1", "conv2"):
         weights |= _linear(stored, f"encoder/{name}", f"model.encoder.{name}")
