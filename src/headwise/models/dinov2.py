@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.core import HeadwiseError
+from headwise.core.shapes import described
 from headwise.models.binary import Weights, reading
 from headwise.models.model import Model
 from headwise.models.onnx_file import EXPECTED, OnnxWeights, read_onnx
@@ -17,6 +19,7 @@ from headwise.models.weights import built_without_touching_the_seed, fill
 
 NAME = "dinov2"
 _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's colours, as it was trained
+PATCH = 14
 _BACKBONE = "backbone."
 _HEAD_DIM = 64
 _RENAMED = {
@@ -32,7 +35,19 @@ class ImageModel(Model):
     """A trained model that sees pictures."""
 
     def encode(self, picture: Float[Tensor, "3 height width"]) -> dict[str, Tensor]:
-        """A picture in colours from 0 to 1, sides multiples of 14, as ``network(**inputs)`` takes it."""
+        """A picture in red, green and blue from 0 to 1, as ``network(**inputs)`` takes it.
+
+        Raises HeadwiseError if it has another shape, or sides that patches of 14 do not cover.
+        """
+        if picture.dim() != 3 or picture.shape[0] != 3 or any(side % PATCH for side in picture.shape[1:]):
+            raise HeadwiseError(
+                who=self.name,
+                what="the picture",
+                expected=f"floats of shape [3, height, width] with sides that are multiples of {PATCH}",
+                got=described(picture),
+                why="The model sees whole patches, and the rest would be cut off",
+                do="Resize or crop it",
+            )
         mean, spread = (torch.tensor(colour)[:, None, None] for colour in (_MEAN, _SPREAD))
         return {"pixel_values": ((picture - mean) / spread)[None]}
 

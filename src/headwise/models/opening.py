@@ -67,8 +67,8 @@ def open_text_model(name: str | None = None, *, attention: str = "sdpa") -> Text
             who=model.name,
             what="the model",
             expected="one that reads text",
-            got=f"{type(model.network).__name__} without a tokenizer",
-            why="A text must become tokens first",
+            got=f"{type(model.network).__name__}",
+            why="A plain PyTorch model has no tokenizer, and others take sounds or pictures",
             do=f"Call its network with tensors, or use another model such as {DEFAULT}",
         )
     return model

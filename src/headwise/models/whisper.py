@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headwise.core import HeadwiseError
+from headwise.core.shapes import described
 from headwise.models.binary import reading
 from headwise.models.ctranslate2 import EXPECTED, read_ctranslate2
 from headwise.models.model import Model
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "whisper"
 RATE = 16_000  # samples a second
+LONGEST = 30  # seconds
 START, NO_TIMES, END = "<|startoftranscript|>", "<|notimestamps|>", "<|endoftext|>"
 _SELF, _CROSS = ("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj")
 
@@ -32,7 +35,19 @@ class SpeechModel(Model):
     ear: WhisperFeatureExtractor
 
     def encode(self, sound: Tensor, text: str = "") -> dict[str, Tensor]:
-        """A sound [samples], 16,000 a second, and the text so far, as ``network(**inputs)`` takes them."""
+        """A sound [samples], 16,000 a second, and the text so far, as ``network(**inputs)`` takes them.
+
+        Raises HeadwiseError if the sound has another shape or lasts longer than the model can hear.
+        """
+        if sound.dim() != 1 or not sound.is_floating_point() or len(sound) > LONGEST * RATE:
+            raise HeadwiseError(
+                who=self.name,
+                what="the sound",
+                expected=f"float samples of shape [samples], at most {LONGEST} seconds",
+                got=described(sound),
+                why=f"The encoder hears one channel of {RATE:,} samples a second and nothing beyond",
+                do="Mix it to one channel, resample it, and give it in pieces",
+            )
         heard = self.ear(np.asarray(sound), sampling_rate=RATE, return_tensors="pt")
         first = [self.tokenizer.convert_tokens_to_ids(word) for word in (START, NO_TIMES)]
         ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
