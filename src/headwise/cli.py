@@ -86,11 +86,11 @@ def _compare(options: argparse.Namespace) -> Result:
 
     from headwise.experiments.compare import compare
     from headwise.experiments.words import check_comparable
-    from headwise.models import open_model
+    from headwise.models import open_text_model
 
     check_comparable(options.first, options.second)
     with Console(stderr=True).status("Reading both sentences"):
-        model = None if options.no_model else open_model(options.model)
+        model = None if options.no_model else open_text_model(options.model, attention="eager")
         return compare(options.first, options.second, model=model, position=options.position)
 
 
@@ -143,8 +143,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--model",
-        metavar="FOLDER",
-        help="a local Hugging Face folder (default: all-MiniLM-L6-v2 from its package)",
+        metavar="NAME",
+        help="a short name such as smollm2, or a local Hugging Face folder (default: all-MiniLM-L6-v2)",
     )
     command.add_argument("--no-model", action="store_true", help="leave the trained model out")
 

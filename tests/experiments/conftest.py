@@ -1,8 +1,8 @@
 import pytest
 
-from headwise.models import open_model
+from headwise.models import open_text_model
 
 
 @pytest.fixture(scope="session")
 def minilm():
-    return open_model()
+    return open_text_model(attention="eager")

@@ -1,14 +1,14 @@
-"""Opening models: from the package and from folders, without code or pickles from either."""
+"""Opening folders, the default model's and others, without code or pickles from either."""
 
 import json
 import shutil
-import socket
 
 import pytest
 import torch
 
 from headwise.core import HeadwiseError
-from headwise.models import DEFAULT, _default_folder, open_model
+from headwise.models import DEFAULT, open_model
+from headwise.models.packages import MINILM
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def tiny(tmp_path_factory):
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     BertModel(BertConfig(max_position_embeddings=32, **sizes)).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(_default_folder()).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(MINILM.path("model", who="test")).save_pretrained(folder)
     return folder
 
 
@@ -32,13 +32,13 @@ def test_the_default_is_trained(minilm_vectors):
 
 @pytest.fixture(scope="module")
 def minilm_vectors():
-    model = open_model()
+    model = open_model(attention="eager")
     texts = ("A man is eating food.", "Someone eats a meal.", "The stock market fell sharply today.")
     return [model.read(text).vector() for text in texts]
 
 
 def test_a_folder_opens_and_reads(tiny):
-    model = open_model(str(tiny))
+    model = open_model(str(tiny), attention="eager")
     reading = model.read("cat bites dog")
     assert reading.tokens == ["[CLS]", "cat", "bites", "dog", "[SEP]"]
     assert reading.spans == [(0, 0), (0, 3), (4, 9), (10, 13), (0, 0)]
@@ -46,16 +46,6 @@ def test_a_folder_opens_and_reads(tiny):
     assert reading.weights.shape == (1, 2, 5, 5)
     assert model.name == tiny.name
     assert not model.network.training
-
-
-def test_opening_asks_the_network_for_nothing(tiny, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise AssertionError("the network was asked")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    open_model(str(tiny))
-    open_model()
 
 
 def test_opening_says_nothing(tiny, capsys):
@@ -88,3 +78,17 @@ def test_a_folder_with_code_of_its_own_is_refused_and_its_code_not_run(tiny, tmp
 
 def test_the_default_has_its_name():
     assert open_model(DEFAULT).name == open_model().name == DEFAULT
+
+
+def test_attention_is_fused_unless_asked_otherwise(tiny):
+    assert open_model(str(tiny)).network.config._attn_implementation == "sdpa"
+    assert open_model(str(tiny), attention="eager").network.config._attn_implementation == "eager"
+
+
+def test_a_family_without_fused_attention_opens_eager(tmp_path):
+    from transformers import AutoTokenizer, MPNetConfig, MPNetModel
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    MPNetModel(MPNetConfig(**sizes)).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(MINILM.path("model", who="test")).save_pretrained(tmp_path)
+    assert open_model(str(tmp_path)).network.config._attn_implementation == "eager"
