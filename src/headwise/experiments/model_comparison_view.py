@@ -83,13 +83,15 @@ def _blindness(result: ModelComparison) -> str:
     if off is None:
         return "Positions could not be switched off: headwise found no table or rotation of them."
     start = f"With its positions switched off ({', '.join(result.switched_off)}), "
-    residual = (
-        f"no word moved by more than {off.largest_movement():.1e} and no head by {off.heads[0].change:.1e}"
-    )
+    word, head = off.largest_movement(), off.heads[0].change
+    if off.is_rounding() and result.same_words:
+        return (
+            f"{start}the model is order-blind: no word moved by more than {word:.1e} and no head by "
+            f"{head:.1e}, which is rounding."
+        )
+    still = f"a word moves by up to {word:.2f} and a head by up to {head:.2f}."
     if not result.same_words:
-        return start + "A and B still differ, as they do not hold the same words: " + residual + "."
-    if off.is_rounding():
-        return start + "the model is order-blind: " + residual + ", which is rounding."
+        return f"{start}A and B still differ, as they do not hold the same words: {still}"
     if result.causal:
-        return start + "the causal mask alone still carries the order: " + residual + "."
-    return start + "the model still knows the order by other means: " + residual + "."
+        return f"{start}the causal mask alone still carries the order: {still}"
+    return f"{start}the model still knows the order by other means: {still}"
