@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Laid(NamedTuple):
-    """Queries, keys, values and output with four axes each, and the leading axes (batch, heads) they share."""
+    """Queries, keys, values and output with four axes each."""
 
     q: Tensor
     k: Tensor
@@ -45,7 +45,7 @@ def lay(q: Tensor, k: Tensor, v: Tensor, output: Tensor, heads: int | None, *, a
     [(2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), (2, 6, 3, 4)]
     """
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
-        lead = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+        lead: tuple[int, ...] = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])  # type: ignore[no-untyped-call]
         if len(lead) == 3 and q.dim() == k.dim() == v.dim() and k.shape[2] == v.shape[2] == 1:
             # grouped heads as two axes: batch kv_heads group
             q, output = q.expand(*lead, -1, -1).flatten(1, 2), output.flatten(1, 2)

@@ -34,7 +34,8 @@ def unwrapped(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
 
 
 def _one_level_down(tensors: Sequence[Tensor | None], level: int) -> list[Tensor | None]:
-    inner, axes = [], []
+    inner: list[Any] = []
+    axes: list[int | None] = []
     for x in tensors:
         here = x is not None and _functorch.maybe_get_level(x) == level
         axes.append(_functorch.maybe_get_bdim(x) if here and _functorch.is_batchedtensor(x) else None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,6 +59,8 @@ class Running:
         self.modules = dict(model.named_modules())
         self.stack: list[str] = []
         self.ran: list[str] = []
+        self.traced = Traced()
+        self.after_each: Callable[[str], object] = lambda path: None
         self.thread = threading.get_ident()
         self.elsewhere: list[str] = []
         self.scripts = [
@@ -84,7 +87,7 @@ class Running:
                 if inside_scripts and path not in self.scripts and path.startswith(inside_scripts):
                     continue
                 handles.append(module.register_forward_pre_hook(self._starts(path)))
-                handles.append(module.register_forward_hook(self._ends(path), always_call=True))
+                handles.append(module.register_forward_hook(self._ends(path)))
             yield
         finally:
             for handle in handles:
@@ -92,21 +95,50 @@ class Running:
             self.stack.clear()
 
     def _starts(self, path: str) -> Any:  # noqa: ANN401
-        def start(module: nn.Module, args: object) -> None:
-            if not torch.compiler.is_compiling() and threading.get_ident() != self.thread:
-                self.elsewhere.append(path)
-                return
-            self.stack.append(path)
-            self.ran.append(path)
+        stack, ran, elsewhere, thread, traced = self.stack, self.ran, self.elsewhere, self.thread, self.traced
 
+        def start(module: nn.Module, args: object) -> None:
+            if torch.compiler.is_compiling():
+                traced.ran = True
+                traced.path = path  # only written: what a trace reads becomes a reason to compile again
+            elif threading.get_ident() != thread:
+                elsewhere.append(path)
+            else:
+                stack.append(path)
+                ran.append(path)
+
+        run_plainly(start)
         return start
 
     def _ends(self, path: str) -> Any:  # noqa: ANN401
-        def end(module: nn.Module, args: object, output: object) -> None:
-            if not torch.compiler.is_compiling() and threading.get_ident() != self.thread:
-                return
-            if path in self.stack:  # a module that raised may have left others behind
-                while self.stack.pop() != path:
-                    pass
+        stack, thread, traced = self.stack, self.thread, self.traced
+        outer = path.rpartition(".")[0]
 
+        def end(module: nn.Module, args: object, output: object) -> None:
+            if torch.compiler.is_compiling():
+                traced.path = outer
+            elif threading.get_ident() == thread and path in stack:
+                while stack.pop() != path:  # a module that raised may have left others behind
+                    pass
+                self.after_each(path)
+
+        run_plainly(end)
         return end
+
+
+class Traced:
+    """Which module torch.compile is tracing, and whether anything of the model ran as compiled code."""
+
+    path = ""
+    ran = False
+
+
+def run_plainly(function: Any) -> None:  # noqa: ANN401
+    """Keep torch.compile from compiling a function on its own; it may still be traced inside another.
+
+    >>> run_plainly(looks_like_attention)
+    """
+    if "torch._dynamo" in sys.modules:
+        from torch._dynamo.eval_frame import skip_code
+
+        skip_code(function.__code__)

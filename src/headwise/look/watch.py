@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -58,7 +59,7 @@ def watch(
 
 
 class _Watcher(TorchFunctionMode):
-    """The mode. What runs while torch compiles is kept to comparisons and a list, or compiling would break."""
+    """The mode. What runs while torch compiles is comparisons and a list: more would break compiling."""
 
     def __init__(
         self, running: Running, on_call: Callable[[AttentionCall], object], coverage: Coverage, verify: bool
@@ -66,38 +67,54 @@ class _Watcher(TorchFunctionMode):
         super().__init__()
         self.running, self.on_call, self.coverage, self.verify = running, on_call, coverage, verify
         self.compiled: list[tuple[Any, ...]] = []
-        self.compiled_calls = 0
         self.trail = Trail()
         self.body = body()
         self.number = 0
         self.gave: set[str] = set()
+        self.held: list[tuple[Any, ...]] = []
+        self.give: Callable[[Callable[[], AttentionCall]], None] = self._give
+        self.deliver: Callable[[str], None] = self._deliver
+        if "torch._dynamo" in sys.modules:  # between compiled parts, what is ours must stay as it is
+            self.give, self.deliver = (
+                torch.compiler.disable(self._give),
+                torch.compiler.disable(self._deliver),
+            )
+        running.after_each = self._after_module
+
+    def _after_module(self, path: str) -> None:
+        if self.compiled or self.held:
+            self.deliver(path)
 
     def __torch_function__(
         self,
-        func: Any,
-        types: Any,
+        func: Callable[..., Any],
+        types: object,
         args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,  # noqa: ANN401
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
         given = {} if kwargs is None else kwargs
         if torch.compiler.is_compiling():
             output = func(*args, **given)
             if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
-                self.compiled.append((self.running.path, args, given, output))
+                self.compiled.append((self.running.traced.path, args, given, output))
             elif func is flex_operator:
-                self.compiled.append((self.running.path, None, None, None))
+                self.compiled.append((self.running.traced.path, None, None, None))
             return output
         if func is MULTI_HEAD:
             return self._multi_head(args, given)
         output = func(*args, **given)
-        if torch.jit.is_tracing() or torch._C._current_graph_task_id() != -1:
+        if torch._C._is_tracing() or torch._C._current_graph_task_id() != -1:
             return output  # a trace would record our own steps; a backward pass only repeats what was seen
         if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
-            self._fused(self.running.path, args, given, output)
+            if sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>"):
+                self.held.append((self.running.path, args, given, output))  # a graph: compiled, or fx
+            else:
+                self._after_module("")
+                self._fused(self.running.path, args, given, output)
         elif func is flex_operator:
             self.coverage.miss(_FLEX)
         elif (found := self.trail.follow(func, args, given, output, self.running.path)) is not None:
-            self._give(lambda: read_found(found, self._place(found.step.path, "softmax"), self.number))
+            self.give(lambda: read_found(found, self._place(found.step.path, "softmax"), self.number))
         return output
 
     def _multi_head(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -111,12 +128,11 @@ class _Watcher(TorchFunctionMode):
             running_heads.reset(token)
 
     def _fused(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: object) -> None:
-        self.deliver()
         if not isinstance(output, Tensor) or type(output).__name__ == "FakeTensor":
             self.coverage.miss("symbolic or fake tensors: nothing was computed")
             return
         with outside_transforms([x for x in (*args, *kwargs.values(), output) if isinstance(x, Tensor)]):
-            self._give(lambda: read_fused(args, kwargs, output, self._place(path, "fused"), self.number))
+            self.give(lambda: read_fused(args, kwargs, output, self._place(path, "fused"), self.number))
 
     def _place(self, path: str, kind: str) -> Place:
         heads = running_heads.get()
@@ -124,7 +140,8 @@ class _Watcher(TorchFunctionMode):
         return Place(path, module, kind if heads is None else "multi_head_attention_forward", heads)
 
     def _give(self, make: Callable[[], AttentionCall]) -> None:
-        with torch.no_grad():
+        # our own steps must not be seen, by no watcher
+        with torch.no_grad(), torch._C.DisableTorchFunction():
             call = make()
             self.number += 1
             self.gave.update(self.running.stack)
@@ -134,20 +151,25 @@ class _Watcher(TorchFunctionMode):
                 self.coverage.verify(call)
             self.on_call(call)
 
-    def deliver(self) -> None:
-        """Hand over the calls that compiled code has made."""
-        waiting, self.compiled = self.compiled, []
-        for path, args, kwargs, output in waiting:
-            self.compiled_calls += 1
+    def _deliver(self, outer: str) -> None:
+        """Hand over the calls that compiled code has made inside the module ``outer``."""
+        traced, held, self.compiled, self.held = self.compiled, self.held, [], []
+        known = {id(output) for *_, output in traced}  # a backend may run in Python what was traced
+        for path, args, kwargs, output in traced:
+            # code that several modules share was traced in the first of them
+            place = path if path == outer or _inside(path, outer) else outer
             if args is None:
-                self.gave.add(path)
+                self.gave.add(place)
                 self.coverage.miss(_FLEX)
             else:
+                self._fused(place, args, kwargs, output)
+        for path, args, kwargs, output in held:
+            if id(output) not in known:
                 self._fused(path, args, kwargs, output)
 
     def end(self) -> None:
         """Hand over what is left, and say what was missed."""
-        self.deliver()
+        self.deliver("")
         for path in self.trail.end():
             self.gave.add(path)
             self.coverage.miss(
@@ -173,12 +195,17 @@ def missed(running: Running, gave: set[str]) -> Iterator[str]:
         if looks_like_attention(running.modules[path]):
             yield f"{path or 'the model'} ran in another thread"
     ran = dict.fromkeys(path for path in running.ran if looks_like_attention(running.modules[path]))
+    if running.traced.ran:  # where hooks do not say what ran
+        ran |= {path: None for path, module in running.modules.items() if looks_like_attention(module)}
     silent = [path for path in ran if not any(path == other or _inside(other, path) for other in gave)]
     for path in silent:
         if any(_inside(other, path) for other in silent if other != path) or path in running.scripts:
             continue
         name = f"{path or 'the model'} ({type(running.modules[path]).__name__})"
-        yield f"{name} ran and looks like attention, but made no call"
+        if path in running.ran:
+            yield f"{name} ran and looks like attention, but made no call"
+        else:
+            yield f"{name} looks like attention; if compiled code ran it, its calls cannot be seen there"
 
 
 def _inside(path: str, outer: str) -> bool:
