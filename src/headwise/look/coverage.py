@@ -104,6 +104,8 @@ def why_not_comparable(call: AttentionCall) -> str | None:
         return "dropout is random"
     if call.q.is_meta:
         return "tensors without numbers"
+    if not bool(call.q.isfinite().all() and call.k.isfinite().all()):
+        return "queries or keys are not finite"
     return "empty" if not (call.output.numel() and call.k.shape[2]) else None
 
 
