@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from headwise.look.equations import as_scores, as_values, read
+from headwise.look.plain import wrapped
 
 _T: Any = torch.Tensor
 MATMULS: frozenset[Any] = frozenset((torch.matmul, torch.bmm, _T.matmul, _T.bmm, _T.__matmul__))
@@ -156,7 +157,7 @@ def _factor(func: object, args: tuple[Any, ...]) -> float:
         return 1.0
     other = args[1]
     if isinstance(other, Tensor):
-        if other.dim() or other.is_meta or not other.is_floating_point():
+        if other.dim() or other.is_meta or not other.is_floating_point() or wrapped([other]):
             return 1.0
         other = other.item()
     if not isinstance(other, (int, float)) or not other:

@@ -18,11 +18,12 @@ from headwise.look.fused import FUSED, read_fused
 from headwise.look.handwritten import read_found
 from headwise.look.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
 from headwise.look.place import Place
-from headwise.look.plain import outside_transforms
+from headwise.look.plain import outside_transforms, unwrapped
 from headwise.look.running import Running, looks_like_attention
-from headwise.look.trail import Trail
+from headwise.look.trail import Found, Trail
 
 _SDPA, _SDPA_BUILTIN, _SDPA_ATEN, _SDPA_DEFAULT = FUSED
+_UNFLATTEN: Any = Tensor.unflatten
 _FLEX = "flex_attention: no mask tensor"
 
 
@@ -94,7 +95,8 @@ class _Watcher(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401
         given = {} if kwargs is None else kwargs
         if torch.compiler.is_compiling():
-            output = func(*args, **given)
+            # torch cannot trace its own Tensor.unflatten under any mode
+            output = torch.unflatten(*args, **given) if func is _UNFLATTEN else func(*args, **given)
             if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
                 self.compiled.append((self.running.traced.path, args, given, output))
             elif func is flex_operator:
@@ -112,9 +114,9 @@ class _Watcher(TorchFunctionMode):
                 self._after_module("")
                 self._fused(self.running.path, args, given, output)
         elif func is flex_operator:
-            self.coverage.miss(_FLEX)
+            self.held.append((self.running.path, None, None, output))
         elif (found := self.trail.follow(func, args, given, output, self.running.path)) is not None:
-            self.give(lambda: read_found(found, self._place(found.step.path, "softmax"), self.number))
+            self._found(found)
         return output
 
     def _multi_head(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -133,6 +135,13 @@ class _Watcher(TorchFunctionMode):
             return
         with outside_transforms([x for x in (*args, *kwargs.values(), output) if isinstance(x, Tensor)]):
             self.give(lambda: read_fused(args, kwargs, output, self._place(path, "fused"), self.number))
+
+    def _found(self, found: Found) -> None:
+        step = found.step
+        parts = [step.q, step.k, step.scores, found.v, found.output]
+        with outside_transforms(parts):
+            step.q, step.k, step.scores, found.v, found.output = unwrapped(parts)  # type: ignore[assignment]
+            self.give(lambda: read_found(found, self._place(step.path, "softmax"), self.number))
 
     def _place(self, path: str, kind: str) -> Place:
         heads = running_heads.get()
@@ -154,7 +163,8 @@ class _Watcher(TorchFunctionMode):
     def _deliver(self, outer: str) -> None:
         """Hand over the calls that compiled code has made inside the module ``outer``."""
         traced, held, self.compiled, self.held = self.compiled, self.held, [], []
-        known = {id(output) for *_, output in traced}  # a backend may run in Python what was traced
+        # a backend may run in Python what was traced
+        known = {id(output) for *_, output in traced} | {id(None) for _, args, *_ in traced if args is None}
         for path, args, kwargs, output in traced:
             # code that several modules share was traced in the first of them
             place = path if path == outer or _inside(path, outer) else outer
@@ -164,7 +174,10 @@ class _Watcher(TorchFunctionMode):
             else:
                 self._fused(place, args, kwargs, output)
         for path, args, kwargs, output in held:
-            if id(output) not in known:
+            if args is None and id(None) not in known:
+                self.gave.add(path)
+                self.coverage.miss(_FLEX)
+            elif args is not None and id(output) not in known:
                 self._fused(path, args, kwargs, output)
 
     def end(self) -> None:
