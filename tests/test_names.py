@@ -15,6 +15,7 @@ ROOMS = (
     "headwise.core.masks",
     "headwise.layers",
     "headwise.layers.positions",
+    "headwise.look",
     "headwise.experiments",
 )
 

@@ -84,7 +84,7 @@ class Running:
         inside_scripts = tuple(f"{path}." if path else "" for path in self.scripts)
         try:
             for path, module in self.modules.items():
-                if inside_scripts and path not in self.scripts and path.startswith(inside_scripts):
+                if path in self.scripts or (inside_scripts and path.startswith(inside_scripts)):
                     continue
                 handles.append(module.register_forward_pre_hook(self._starts(path)))
                 handles.append(module.register_forward_hook(self._ends(path)))

@@ -76,10 +76,8 @@ class _Watcher(TorchFunctionMode):
         self.give: Callable[[Callable[[], AttentionCall]], None] = self._give
         self.deliver: Callable[[str], None] = self._deliver
         if "torch._dynamo" in sys.modules:  # between compiled parts, what is ours must stay as it is
-            self.give, self.deliver = (
-                torch.compiler.disable(self._give),
-                torch.compiler.disable(self._deliver),
-            )
+            plainly: Callable[..., Any] = torch.compiler.disable
+            self.give, self.deliver = plainly(self._give), plainly(self._deliver)
         running.after_each = self._after_module
 
     def _after_module(self, path: str) -> None:
