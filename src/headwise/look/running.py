@@ -51,18 +51,19 @@ class Running:
     >>> running = Running(model)
     >>> with running.hooks():
     ...     output = model(torch.zeros(1, 2))
-    >>> running.ran, running.stack
+    >>> list(running.ran), running.stack
     (['', '0'], [])
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.modules = dict(model.named_modules())
+        self.attention = {path for path, module in self.modules.items() if looks_like_attention(module)}
         self.stack: list[str] = []
-        self.ran: list[str] = []
+        self.ran: dict[str, None] = {}
         self.traced = Traced()
         self.after_each: Callable[[str], object] = lambda path: None
         self.thread = threading.get_ident()
-        self.elsewhere: list[str] = []
+        self.elsewhere: dict[str, None] = {}
         self.scripts = [
             path for path, module in self.modules.items() if isinstance(module, torch.jit.ScriptModule)
         ]
@@ -102,10 +103,10 @@ class Running:
                 traced.ran = True
                 traced.path = path  # only written: what a trace reads becomes a reason to compile again
             elif threading.get_ident() != thread:
-                elsewhere.append(path)
+                elsewhere[path] = None
             else:
                 stack.append(path)
-                ran.append(path)
+                ran[path] = None
 
         run_plainly(start)
         return start

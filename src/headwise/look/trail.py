@@ -92,12 +92,11 @@ class Trail:
             step.current = result
         return None
 
-    def end(self) -> list[str]:
-        """Forget what is open; the modules whose softmax of scores never multiplied values as it was."""
-        for step in self.waiting:
+    def drop(self, path: str) -> None:
+        """Forget what is open in a module and in those inside it; note softmaxes that no values followed."""
+        for step in [step for step in self.waiting if step.path == path or inside(step.path, path)]:
             self._lose(step)
-        self.waiting = []
-        return self.lost
+            self.waiting.remove(step)
 
     def _product(
         self, func: object, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, path: str
@@ -141,6 +140,15 @@ class Trail:
     def _lose(self, step: Step) -> None:
         if step.scores is not None:
             self.lost.append(step.path)
+
+
+def inside(path: str, outer: str) -> bool:
+    """Whether a module's path is below another's.
+
+    >>> inside("layer.0", "layer"), inside("layers.0", "layer"), inside("layer", ""), inside("layer", "layer")
+    (True, False, True, False)
+    """
+    return path.startswith(f"{outer}.") if outer else bool(path)
 
 
 def _tensors(args: tuple[Any, ...]) -> Iterator[Tensor]:

@@ -19,8 +19,8 @@ from headwise.look.handwritten import read_found
 from headwise.look.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
 from headwise.look.place import Place
 from headwise.look.plain import outside_transforms, unwrapped
-from headwise.look.running import Running, looks_like_attention
-from headwise.look.trail import Found, Trail
+from headwise.look.running import Running
+from headwise.look.trail import Found, Trail, inside
 
 _SDPA, _SDPA_BUILTIN, _SDPA_ATEN, _SDPA_DEFAULT = FUSED
 _UNFLATTEN: Any = Tensor.unflatten
@@ -83,6 +83,8 @@ class _Watcher(TorchFunctionMode):
     def _after_module(self, path: str) -> None:
         if self.compiled or self.held:
             self.deliver(path)
+        if self.trail.waiting and (path in self.running.attention or not self.running.stack):
+            self.trail.drop(path)  # or scores would be kept that nobody needs
 
     def __torch_function__(
         self,
@@ -165,7 +167,7 @@ class _Watcher(TorchFunctionMode):
         known = {id(output) for *_, output in traced} | {id(None) for _, args, *_ in traced if args is None}
         for path, args, kwargs, output in traced:
             # code that several modules share was traced in the first of them
-            place = path if path == outer or _inside(path, outer) else outer
+            place = path if path == outer or inside(path, outer) else outer
             if args is None:
                 self.gave.add(place)
                 self.coverage.miss(_FLEX)
@@ -181,7 +183,8 @@ class _Watcher(TorchFunctionMode):
     def end(self) -> None:
         """Hand over what is left, and say what was missed."""
         self.deliver("")
-        for path in self.trail.end():
+        self.trail.drop("")
+        for path in self.trail.lost:
             self.gave.add(path)
             self.coverage.miss(
                 f"{path or 'the model'}: the softmax of its scores did not multiply values as it was"
@@ -195,29 +198,25 @@ def missed(running: Running, gave: set[str]) -> Iterator[str]:
 
     >>> layer = torch.nn.MultiheadAttention(4, 1)
     >>> running = Running(layer)
-    >>> running.ran.append("")
+    >>> running.ran[""] = None
     >>> list(missed(running, set()))
     ['the model (MultiheadAttention) ran and looks like attention, but made no call']
     """
     for path in running.scripts:
         if not any(path.startswith(f"{other}.") or (other == "" and path) for other in running.scripts):
             yield f"{path or 'the model'} is a ScriptModule, which runs outside Python"
-    for path in dict.fromkeys(running.elsewhere):
-        if looks_like_attention(running.modules[path]):
+    for path in running.elsewhere:
+        if path in running.attention:
             yield f"{path or 'the model'} ran in another thread"
-    ran = dict.fromkeys(path for path in running.ran if looks_like_attention(running.modules[path]))
+    ran = [path for path in running.ran if path in running.attention]
     if running.traced.ran:  # where hooks do not say what ran
-        ran |= {path: None for path, module in running.modules.items() if looks_like_attention(module)}
-    silent = [path for path in ran if not any(path == other or _inside(other, path) for other in gave)]
+        ran = [path for path in running.modules if path in running.attention]
+    silent = [path for path in ran if not any(path == other or inside(other, path) for other in gave)]
     for path in silent:
-        if any(_inside(other, path) for other in silent if other != path) or path in running.scripts:
+        if any(inside(other, path) for other in silent if other != path) or path in running.scripts:
             continue
         name = f"{path or 'the model'} ({type(running.modules[path]).__name__})"
         if path in running.ran:
             yield f"{name} ran and looks like attention, but made no call"
         else:
             yield f"{name} looks like attention; if compiled code ran it, its calls cannot be seen there"
-
-
-def _inside(path: str, outer: str) -> bool:
-    return path.startswith(f"{outer}.") if outer else bool(path)
