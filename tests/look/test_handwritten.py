@@ -174,6 +174,30 @@ def test_grouped_heads_as_two_axes():
     assert coverage.largest_difference <= EXACT
 
 
+def test_copies_taken_aside_do_not_lead_astray():
+    def attend(q, k, v):
+        scores = q @ k.mT
+        aside.extend((scores.clone(), scores * 3.0))
+        weights = (scores * 0.5).softmax(-1)
+        aside.append(weights.clone())
+        return weights @ v
+
+    aside = []
+    (call,), coverage = seen(Split(attend), torch.randn(2, 6, 8))
+    assert (call.scale, call.bias, call.visible) == (0.5, None, None)
+    assert coverage.complete
+
+
+def test_scores_scaled_in_place():
+    def attend(q, k, v):
+        scores = q @ k.mT
+        scores *= 0.5
+        return scores.div_(2.0).softmax(-1) @ v
+
+    (call,), _ = seen(Split(attend), torch.randn(2, 6, 8))
+    assert (call.scale, call.bias) == (0.25, None)
+
+
 class FalseFriends(nn.Module):
     """A router, an output softmax, and a mixture of values by weights that are not of queries and keys."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import torch
@@ -36,15 +37,35 @@ _MOST_WAITING = 8
 
 @dataclass
 class Step:
-    """Scores on their way from queries and keys to the values; ``current`` is what they have become."""
+    """Scores on their way from queries and keys to the values.
+
+    Every form of them is known, as a copy is often taken aside, but none is kept alive.
+    """
 
     q: Tensor
     k: Tensor
-    current: Tensor
+    current: InitVar[Tensor]
     path: str
     scale: float = 1.0
     scores: Tensor | None = None  # what the softmax took
     dropout: float = 0.0
+    known: list[tuple[weakref.ref[Tensor], float]] = field(default_factory=list)
+
+    def __post_init__(self, current: Tensor) -> None:
+        self.becomes(current)
+
+    def becomes(self, x: Tensor, factor: float = 1.0) -> None:
+        """Note a further form of the scores, or of the probabilities."""
+        self.scale *= factor
+        self.known.append((weakref.ref(x), self.scale))
+
+    def is_now(self, x: object) -> bool:
+        """Whether a tensor is a form of the scores; its scale is then that of the step."""
+        for known, scale in reversed(self.known):  # in-place steps note a tensor again
+            if x is not None and known() is x:
+                self.scale = scale
+                return True
+        return False
 
 
 @dataclass
@@ -87,9 +108,8 @@ class Trail:
             self._softmax(step, args, kwargs, result)
         elif step.scores is not None:
             self._after_softmax(step, func, args, kwargs, result)
-        elif result.numel() >= step.current.numel() and result.is_floating_point():
-            step.scale *= _factor(func, args)
-            step.current = result
+        elif result.is_floating_point() and result.numel() >= step.q.shape[-2] * step.k.shape[-2]:
+            step.becomes(result, _factor(func, args))
         return None
 
     def drop(self, path: str) -> None:
@@ -118,7 +138,8 @@ class Trail:
         dim = args[1] if len(args) > 1 else kwargs.get("dim")
         scores = args[0] if args else kwargs["input"]
         if step.scores is None and dim in (-1, result.dim() - 1) and result.dim() >= 3:
-            step.scores, step.current = scores, result
+            step.scores, step.known = scores, []
+            step.becomes(result)
 
     def _after_softmax(
         self, step: Step, func: object, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor
@@ -126,14 +147,15 @@ class Trail:
         if func in _DROPS:
             rate = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
             training = args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", True))
-            step.dropout, step.current = float(rate) if training else step.dropout, result
-        elif func in _KEEPS and args[0] is step.current:
-            step.current = result
+            step.dropout = float(rate) if training else step.dropout
+            step.becomes(result)
+        elif func in _KEEPS:
+            step.becomes(result)
 
     def _mentioned(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
         given = list(_tensors(args)) + list(_tensors(tuple(kwargs.values())))
         for step in reversed(self.waiting):
-            if any(x is step.current for x in given):
+            if any(step.is_now(x) for x in given):
                 return step
         return None
 
@@ -208,11 +230,11 @@ def _values(
         if parts is None:
             return None
         equation, p, v = parts
-        if v is step.current:
+        if step.is_now(v):
             equation, p, v = equation._replace(left=equation.right, right=equation.left), v, p
-        made = as_values(equation, p, v, result) if p is step.current else None
+        made = as_values(equation, p, v, result) if step.is_now(p) else None
         return Found(step, made.right, made.out) if made and p.shape[-1] == keys else None
     operands = _operands(func, args, kwargs) if func in MATMULS else None
-    if operands is None or operands[0] is not step.current or operands[0].shape[-1] != keys:
+    if operands is None or not step.is_now(operands[0]) or operands[0].shape[-1] != keys:
         return None
     return Found(step, operands[1], result)
