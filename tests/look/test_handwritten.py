@@ -198,6 +198,13 @@ def test_scores_scaled_in_place():
     assert (call.scale, call.bias) == (0.25, None)
 
 
+def test_weights_of_some_keys_only_are_not_the_attention():
+    model = Split(lambda q, k, v: (q @ k.mT).softmax(-1)[..., :3] @ v[:, :, :3])
+    calls, coverage = seen(model, torch.randn(2, 6, 8))
+    assert calls == []
+    assert len(coverage.unseen) == 1
+
+
 class FalseFriends(nn.Module):
     """A router, an output softmax, and a mixture of values by weights that are not of queries and keys."""
 

@@ -107,6 +107,18 @@ def test_torchscript_is_named_as_unseen(how):
         assert coverage.unseen == {f"{name} is a ScriptModule, which runs outside Python": 1}
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit")
+def test_a_trace_made_while_watching_holds_nothing_of_ours():
+    model = Stack(fused)
+    with torch.no_grad():
+        want = str(torch.jit.trace(model, torch.zeros(2, 5, 8), check_trace=False).inlined_graph)
+        with watch(model, lambda call: None) as coverage:
+            got = str(torch.jit.trace(model, torch.zeros(2, 5, 8), check_trace=False).inlined_graph)
+    assert got.count("aten::") == want.count("aten::")
+    assert coverage.calls == 0
+    assert len(coverage.unseen) == 2
+
+
 def test_another_thread_is_named_as_unseen():
     model, calls = Stack(fused), []
     with watch(model, calls.append) as coverage:

@@ -42,7 +42,7 @@ def read_found(found: Found, place: Place, number: int) -> AttentionCall:
     scores = wide(scores.expand(*lead, -1, -1).reshape(*both, *scores.shape[-2:]))
     sinks = scores[..., laid.k.shape[2] :] if scores.shape[-1] > laid.k.shape[2] else None
     scores = scores[..., : laid.k.shape[2]]
-    visible, bias = _between(laid.q, laid.k, scores, step.scale, step.scores.dtype, always=sinks is not None)
+    visible, bias = _between(laid.q, laid.k, scores, step.scale, step.scores.dtype)
     return AttentionCall(
         *laid,
         scale=step.scale,
@@ -64,7 +64,7 @@ def _with_lead(x: Tensor, lead: tuple[int, ...]) -> Tensor:
 
 
 def _between(
-    q: Tensor, k: Tensor, scores: Tensor, scale: float, dtype: torch.dtype, *, always: bool
+    q: Tensor, k: Tensor, scores: Tensor, scale: float, dtype: torch.dtype
 ) -> tuple[Tensor | None, Tensor | None]:
     """What is visible and what was added, None for everything and for nothing but rounding."""
     queries, keys = wide(q) * scale, wide(k).repeat_interleave(q.shape[1] // k.shape[1], dim=1)
@@ -75,5 +75,5 @@ def _between(
     bias = (scores - product).masked_fill(~visible, 0.0)
     # a dot product of n terms is off by at most n * eps * |q| |k|, and each later step by one eps more
     rounding = (q.shape[-1] + 4) * torch.finfo(dtype).eps * reach
-    added = always or not bool((bias.abs() <= rounding).all())
+    added = not bool((bias.abs() <= rounding).all())
     return (None if bool(visible.all()) else visible), (bias if added else None)

@@ -105,8 +105,8 @@ class _Watcher(TorchFunctionMode):
         if func is MULTI_HEAD:
             return self._multi_head(args, given)
         output = func(*args, **given)
-        if torch._C._is_tracing() or torch._C._current_graph_task_id() != -1:
-            return output  # a trace would record our own steps; a backward pass only repeats what was seen
+        if torch._C._is_tracing():
+            return output  # a trace would record our own steps
         if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
             if sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>"):
                 self.held.append((self.running.path, args, given, output))  # a graph: compiled, or fx
