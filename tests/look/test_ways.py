@@ -107,7 +107,7 @@ def test_torchscript_is_named_as_unseen(how):
         assert coverage.unseen == {f"{name} is a ScriptModule, which runs outside Python": 1}
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit")
+@pytest.mark.filterwarnings("ignore:`torch.jit", "ignore:Iterating over a tensor")
 def test_a_trace_made_while_watching_holds_nothing_of_ours():
     model = Stack(fused)
     with torch.no_grad():
