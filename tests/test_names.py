@@ -16,6 +16,7 @@ ROOMS = (
     "headwise.layers",
     "headwise.layers.positions",
     "headwise.models",
+    "headwise.look",
     "headwise.experiments",
 )
 

@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 torch.set_num_threads(1)
 with install_import_hook("headwise", "beartype.beartype"):
     import headwise
-    rooms = ("core", "layers")
+    rooms = ("core", "layers", "look")
     names = [info.name for info in pkgutil.walk_packages(headwise.__path__, "headwise.")]
     modules = [importlib.import_module(name) for name in names if name.split(".")[1] in rooms]
 failed = tried = 0

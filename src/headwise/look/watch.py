@@ -1,0 +1,222 @@
+"""Watches a model run: every attention call, by whatever way it is made, in the order of the calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
+from torch.overrides import TorchFunctionMode
+
+from headwise.look.call import AttentionCall
+from headwise.look.coverage import Coverage
+from headwise.look.fused import FUSED, read_fused
+from headwise.look.handwritten import read_found
+from headwise.look.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
+from headwise.look.place import Place
+from headwise.look.plain import outside_transforms, unwrapped
+from headwise.look.running import Running
+from headwise.look.trail import Found, Trail, inside
+
+_SDPA, _SDPA_BUILTIN, _SDPA_ATEN, _SDPA_DEFAULT = FUSED
+_UNFLATTEN: Any = Tensor.unflatten
+_FLEX = "flex_attention: no mask tensor"
+
+
+@contextmanager
+def watch(
+    model: nn.Module, on_call: Callable[[AttentionCall], object], *, verify: bool = False
+) -> Iterator[Coverage]:
+    """A block in which ``on_call`` gets every attention call of the model, as soon as it has been made.
+
+    The model computes what it always does: only torch's native fast path for ``nn.TransformerEncoder`` steps
+    aside, and the coverage then says so. Calls inside compiled code are handed over when the next plain call
+    comes or when the block ends. ``verify`` recomputes each output from queries, keys and values and keeps
+    the largest difference.
+
+    Not seen, and named in the coverage as far as it can be told: TorchScript, other threads, flex_attention,
+    kernels that are called directly.
+
+    >>> layer = torch.nn.MultiheadAttention(8, num_heads=2, batch_first=True)
+    >>> x, calls = torch.randn(1, 3, 8), []
+    >>> with watch(layer, calls.append, verify=True) as coverage:
+    ...     output, weights = layer(x, x, x, average_attn_weights=False)
+    >>> print(calls[0])
+    call 0 in the model: 2 heads, 3 queries, 3 keys, multi_head_attention_forward
+    >>> torch.allclose(calls[0].weights(), weights), coverage.calls, coverage.largest_difference < 1e-6
+    (True, 1, True)
+    """
+    running = Running(model)
+    watcher = _Watcher(running, on_call, Coverage(type(model).__name__), verify)
+    try:
+        with running.hooks(), watcher:
+            yield watcher.coverage
+    finally:
+        watcher.end()
+
+
+class _Watcher(TorchFunctionMode):
+    """The mode. What runs while torch compiles is comparisons and a list: more would break compiling."""
+
+    def __init__(
+        self, running: Running, on_call: Callable[[AttentionCall], object], coverage: Coverage, verify: bool
+    ) -> None:
+        super().__init__()
+        self.running, self.on_call, self.coverage, self.verify = running, on_call, coverage, verify
+        self.compiled: list[tuple[Any, ...]] = []
+        self.trail = Trail()
+        self.body = body()
+        self.number = 0
+        self.gave: set[str] = set()
+        self.held: list[tuple[Any, ...]] = []
+        self.give: Callable[[Callable[[], AttentionCall]], None] = self._give
+        self.deliver: Callable[[str], None] = self._deliver
+        if "torch._dynamo" in sys.modules:  # between compiled parts, what is ours must stay as it is
+            plainly: Callable[..., Any] = torch.compiler.disable
+            self.give, self.deliver = plainly(self._give), plainly(self._deliver)
+        running.after_each = self._after_module
+
+    def _after_module(self, path: str) -> None:
+        if self.compiled or self.held:
+            self.deliver(path)
+        if self.trail.waiting and (path in self.running.attention or not self.running.stack):
+            self.trail.drop(path)  # or scores would be kept that nobody needs
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        given = {} if kwargs is None else kwargs
+        if torch.compiler.is_compiling():
+            # torch cannot trace its own Tensor.unflatten under any mode
+            output = torch.unflatten(*args, **given) if func is _UNFLATTEN else func(*args, **given)
+            if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
+                self.compiled.append((self.running.traced.path, args, given, output))
+            elif func is flex_operator:
+                self.compiled.append((self.running.traced.path, None, None, None))
+            return output
+        if func is MULTI_HEAD:
+            return self._multi_head(args, given)
+        output = func(*args, **given)
+        if torch._C._is_tracing():
+            return output  # a trace would record our own steps
+        if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
+            if sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>"):
+                self.held.append((self.running.path, args, given, output))  # a graph: compiled, or fx
+            else:
+                self._after_module("")
+                self._fused(self.running.path, args, given, output)
+        elif func is flex_operator:
+            self.held.append((self.running.path, None, None, output))
+        elif (found := self.trail.follow(func, args, given, output, self.running.path)) is not None:
+            self._found(found)
+        return output
+
+    def _multi_head(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        if fast_path_was_open(self.running.innermost, args):
+            self.coverage.fast_path_off = True
+        token = running_heads.set(int(args[4]) if len(args) > 4 else int(kwargs["num_heads"]))
+        try:
+            with self:
+                return self.body(*args, **kwargs)
+        finally:
+            running_heads.reset(token)
+
+    def _fused(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: object) -> None:
+        if not isinstance(output, Tensor) or type(output).__name__ == "FakeTensor":
+            self.coverage.miss("symbolic or fake tensors: nothing was computed")
+            return
+        with outside_transforms([x for x in (*args, *kwargs.values(), output) if isinstance(x, Tensor)]):
+            self.give(lambda: read_fused(args, kwargs, output, self._place(path, "fused"), self.number))
+
+    def _found(self, found: Found) -> None:
+        step = found.step
+        parts = [step.q, step.k, step.scores, found.v, found.output]
+        with outside_transforms(parts):
+            step.q, step.k, step.scores, found.v, found.output = unwrapped(parts)  # type: ignore[assignment]
+            self.give(lambda: read_found(found, self._place(step.path, "softmax"), self.number))
+
+    def _place(self, path: str, kind: str) -> Place:
+        heads = running_heads.get()
+        module = self.running.modules.get(path)
+        return Place(path, module, kind if heads is None else "multi_head_attention_forward", heads)
+
+    def _give(self, make: Callable[[], AttentionCall]) -> None:
+        # our own steps must not be seen, by no watcher
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            call = make()
+            self.number += 1
+            self.gave.update(self.running.stack)
+            self.gave.add(call.module)
+            self.coverage.count(call)
+            if self.verify:
+                self.coverage.verify(call)
+            self.on_call(call)
+
+    def _deliver(self, outer: str) -> None:
+        """Hand over the calls that compiled code has made inside the module ``outer``."""
+        traced, held, self.compiled, self.held = self.compiled, self.held, [], []
+        # a backend may run in Python what was traced
+        known = {id(output) for *_, output in traced} | {id(None) for _, args, *_ in traced if args is None}
+        for path, args, kwargs, output in traced:
+            # code that several modules share was traced in the first of them
+            place = path if path == outer or inside(path, outer) else outer
+            if args is None:
+                self.gave.add(place)
+                self.coverage.miss(_FLEX)
+            else:
+                self._fused(place, args, kwargs, output)
+        for path, args, kwargs, output in held:
+            if args is None and id(None) not in known:
+                self.gave.add(path)
+                self.coverage.miss(_FLEX)
+            elif args is not None and id(output) not in known:
+                self._fused(path, args, kwargs, output)
+
+    def end(self) -> None:
+        """Hand over what is left, and say what was missed."""
+        self.deliver("")
+        self.trail.drop("")
+        for path in self.trail.lost:
+            self.gave.add(path)
+            self.coverage.miss(
+                f"{path or 'the model'}: the softmax of its scores did not multiply values as it was"
+            )
+        for reason in missed(self.running, self.gave):
+            self.coverage.miss(reason)
+
+
+def missed(running: Running, gave: set[str]) -> Iterator[str]:
+    """What ran and looks like attention but gave no call, as reasons.
+
+    >>> layer = torch.nn.MultiheadAttention(4, 1)
+    >>> running = Running(layer)
+    >>> running.ran[""] = None
+    >>> list(missed(running, set()))
+    ['the model (MultiheadAttention) ran and looks like attention, but made no call']
+    """
+    for path in running.scripts:
+        if not any(path.startswith(f"{other}.") or (other == "" and path) for other in running.scripts):
+            yield f"{path or 'the model'} is a ScriptModule, which runs outside Python"
+    for path in running.elsewhere:
+        if path in running.attention:
+            yield f"{path or 'the model'} ran in another thread"
+    ran = [path for path in running.ran if path in running.attention]
+    if running.traced.ran:  # where hooks do not say what ran
+        ran = [path for path in running.modules if path in running.attention]
+    silent = [path for path in ran if not any(path == other or inside(other, path) for other in gave)]
+    for path in silent:
+        if any(inside(other, path) for other in silent if other != path) or path in running.scripts:
+            continue
+        name = f"{path or 'the model'} ({type(running.modules[path]).__name__})"
+        if path in running.ran:
+            yield f"{name} ran and looks like attention, but made no call"
+        else:
+            yield f"{name} looks like attention; if compiled code ran it, its calls cannot be seen there"
