@@ -17,12 +17,16 @@ from headwise.core.map_inputs import (
     check_classes,
     check_dense,
     check_indices,
+    check_keep,
     check_same_length,
     check_sinks,
     check_values,
 )
 from headwise.core.map_picture import HTML_BINS, TEXT_BINS, as_html, as_text
 from headwise.core.map_pieces import Piece, pieces_of
+from headwise.core.map_products import Transposed, product
+from headwise.core.map_statistics import Received, Statistics, statistics_of
+from headwise.core.map_values import lengths_of, with_key_bias
 from headwise.core.masks import Mask
 from headwise.core.shapes import check_positive
 
@@ -71,46 +75,46 @@ class AttentionMap:
         batch, heads, queries, _ = self.q.shape
         return batch, heads, queries, self.k.shape[2]
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What every reading comes in: float32, or float64 from such inputs."""
+        return wide(self.q[:0]).dtype
+
     def pieces(self, queries: Int[Tensor, " rows"] | None = None) -> Iterator[Piece]:
         """The map in blocks of whole rows, all of them or those of ``queries``.
 
         Any reading can be built on it. A pass is what takes time, so readings can share one.
         """
+        if queries is not None:
+            check_indices(queries, self.shape[2], what="queries")
         return pieces_of(self.q, self.k, self.how, self.sinks, queries)
 
     def __matmul__(
-        self,
-        values: Float[
-            Tensor,
-            (
-                batch  # heads key columns
-            ),
-        ],
+        self, values: Float[Tensor, "#batch #heads key columns"]
     ) -> Float[Tensor, "batch heads query columns"]:
         """``P W``: each query's weighted average of the rows of ``values``."""
-        batch, heads, queries, keys = self.shape
+        batch, heads, _, keys = self.shape
         check_batched(values, (batch, heads, keys), what="values")
-        values = wide(values)
-        found = [piece.weights @ values[:, :, piece.columns].to(piece.weights) for piece in self.pieces()]
-        return torch.cat(found, dim=2) if found else values.new_zeros(batch, heads, queries, values.shape[-1])
+        found = [self._zeros(0, values.shape[-1])]
+        found += [product(piece.weights, values[:, :, piece.columns]) for piece in self.pieces()]
+        return torch.cat(found, dim=2)
 
     @property
     def T(self) -> Transposed:  # noqa: N802
         """``P^T``, for ``map.T @ values``."""
-        return Transposed(self)
+        return Transposed(self.pieces, self.shape, self._zeros(0))
 
     def log_normalizer(self) -> Float[Tensor, "batch heads query"]:
-        """``log sum_j exp(S_ij)`` of each query, sinks included; minus infinity where no key is seen."""
+        """``log sum_j exp(S_ij)`` of each query, sinks included; minus infinity where nothing is seen."""
         return self._of_rows(lambda piece: piece.log_normalizer)
 
     def entropy(self) -> Float[Tensor, "batch heads query"]:
         """``- sum_j p_ij log p_ij`` in nats: 0 for one key, ``log n`` for n keys evenly."""
-        return self._of_rows(lambda piece: torch.special.entr(piece.weights).sum(-1))
+        return self._of_rows(lambda piece: piece.entropy())
 
     def received(self) -> Float[Tensor, "batch heads key"]:
         """``sum_i p_ij``: how much attention each key gets from all queries together."""
-        batch, _, queries, _ = self.shape
-        return (self.T @ self.q.new_ones(batch, 1, queries, 1))[..., 0]
+        return self._received(bins=1).total.to(self.dtype)
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "batch heads entries"]:
         """``p_(i, i + offset)``, from each query's own place among the keys: -1 is the previous token.
@@ -130,9 +134,8 @@ class AttentionMap:
         check_indices(queries, self.shape[2], what="queries")
         check_indices(keys, self.shape[3], what="keys")
         check_same_length(queries, keys)
-        batch, heads = self.shape[:2]
         rows, place = torch.unique(queries, return_inverse=True)
-        found = wide(self.q).new_zeros(batch, heads, len(queries))
+        found = self._zeros(len(queries))
         done = 0
         for piece in self.pieces(rows):
             here = (place >= done) & (place < done + len(piece.rows))
@@ -145,8 +148,8 @@ class AttentionMap:
         """Whole rows, dense."""
         check_indices(queries, self.shape[2], what="queries")
         batch, heads, _, keys = self.shape
-        check_dense((batch, heads, len(queries), keys))
-        found = wide(self.q).new_zeros(batch, heads, len(queries), keys)
+        check_dense((batch, heads, len(queries), keys), self.dtype)
+        found = self._zeros(len(queries), keys)
         done = 0
         for piece in self.pieces(queries):
             found[:, :, done : done + len(piece.rows), piece.columns] = piece.weights
@@ -158,8 +161,8 @@ class AttentionMap:
         rows = torch.arange(self.shape[2], device=self.q.device)[queries]
         batch, heads, _, count = self.shape
         columns = torch.arange(count, device=self.q.device)[keys]
-        check_dense((batch, heads, len(rows), len(columns)))
-        found = wide(self.q).new_zeros(batch, heads, len(rows), len(columns))
+        check_dense((batch, heads, len(rows), len(columns)), self.dtype)
+        found = self._zeros(len(rows), len(columns))
         done = 0
         for piece in self.pieces(rows):
             inside = (columns >= piece.columns.start) & (columns < piece.columns.stop)
@@ -175,20 +178,31 @@ class AttentionMap:
     def mass(self, classes: Bool[Tensor, "classes key"]) -> Float[Tensor, "batch heads query classes"]:
         """How much each query gives to each class of keys: special tokens, a segment, one named token."""
         check_classes(classes, self.shape[3])
-        return self @ classes.T[None, None].to(wide(self.q))
+        return self @ classes.T[None, None].to(self.dtype)
 
     def pool(self, bins: int = 64) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """An overview: the mass that the average query of a bin of queries gives to each bin of keys."""
         check_positive(bins, who="AttentionMap.pool", what="bins")
-        _, _, queries, keys = self.shape
-        of_keys = _one_hot(keys, min(bins, keys), self.q)
-        of_queries = _one_hot(queries, min(bins, queries), self.q)
-        given = self @ of_keys[None, None]
-        return of_queries.T @ given / of_queries.sum(0)[:, None]
+        return self._received(bins).pool()
 
     def distance(self) -> Distance:
         """How far each query looks, in tokens: mean, spread, and the mass by distance in doubling bins."""
-        return distance_of(self.pieces(), self.shape)
+        return distance_of(self.pieces(), self.shape, self._zeros(0))
+
+    def statistics(
+        self,
+        *,
+        queries: Int[Tensor, " rows"] | None = None,
+        keep: Bool[Tensor, "batch query"] | None = None,
+        bins: int = 64,
+    ) -> Statistics:
+        """The usual readings together, in the time of one pass, for all queries or those asked for.
+
+        ``keep`` leaves queries out of every sum over queries, such as those of padding.
+        """
+        check_positive(bins, who="AttentionMap.statistics", what="bins")
+        check_keep(keep, batch=self.shape[0], queries=self.shape[2])
+        return statistics_of(self.pieces(queries), self.shape, self._zeros(0), keep, bins)
 
     def top(
         self, k: int, queries: Int[Tensor, " rows"] | None = None
@@ -196,7 +210,7 @@ class AttentionMap:
         """The k largest weights of each query and the keys they are on, the largest first."""
         check_positive(k, who="AttentionMap.top", what="k")
         k = min(k, self.shape[3])
-        weights, keys = [], []
+        weights, keys = [self._zeros(0, k)], [self._zeros(0, k).long()]
         for piece in self.pieces(queries):
             short = k - piece.weights.shape[-1]
             dense = torch.nn.functional.pad(piece.weights, (0, max(0, short)))
@@ -217,10 +231,7 @@ class AttentionMap:
         """
         batch, heads, _, keys = self.shape
         check_values(v, output_weight, (batch, heads, self.k.shape[1], keys))
-        of_heads = wide(output_weight.detach()).reshape(-1, heads, v.shape[3]).transpose(0, 1)
-        spread = wide(v.detach()).repeat_interleave(heads // v.shape[1], dim=1)
-        length = (spread @ of_heads.transpose(1, 2)).norm(dim=-1)
-        bias = _with_key_bias(self.how.bias, length.clamp(min=torch.finfo(length.dtype).tiny).log())
+        bias = with_key_bias(self.how.bias, lengths_of(v, output_weight, heads).log())
         mask, scale, softcap = self.how.mask, self.how.scale, self.how.softcap
         return AttentionMap(self.q, self.k, mask=mask, bias=bias, scale=scale, softcap=softcap)
 
@@ -237,54 +248,14 @@ class AttentionMap:
         return as_html(repr(self), self.pool(HTML_BINS)[0] if self.shape[0] else None)
 
     def _of_rows(self, read: Callable[[Piece], Tensor]) -> Tensor:
-        found = [read(piece) for piece in self.pieces()]
-        return torch.cat(found, dim=2) if found else wide(self.q).new_zeros(self.shape[:3])
+        return torch.cat([self._zeros(0), *map(read, self.pieces())], dim=2)
 
+    def _received(self, bins: int) -> Received:
+        received = Received(self.shape, self._zeros(0), bins)
+        for piece in self.pieces():
+            received.add(piece, None)
+        return received
 
-class Transposed:
-    """``P^T`` of a map: what comes to each key from all queries.
-
-    >>> x = torch.zeros(1, 1, 2, 4)
-    >>> (AttentionMap(x, x).T @ torch.ones(1, 1, 2, 1))[0, 0, :, 0]
-    tensor([1., 1.])
-    """
-
-    def __init__(self, of: AttentionMap) -> None:
-        self.of = of
-
-    def __matmul__(
-        self,
-        values: Float[
-            Tensor,
-            (
-                batch  # heads query columns
-            ),
-        ],
-    ) -> Float[Tensor, "batch heads key columns"]:
-        """``P^T W``: the sum over queries of what each gives to a key, times its row of ``values``."""
-        batch, heads, queries, keys = self.of.shape
-        check_batched(values, (batch, heads, queries), what="values")
-        total = wide(self.of.q).new_zeros(batch, heads, keys, values.shape[-1])
-        for piece in self.of.pieces():
-            part = wide(values)[:, :, piece.rows].to(piece.weights)
-            total[:, :, piece.columns] += piece.weights.transpose(-1, -2) @ part
-        return total
-
-
-def _one_hot(length: int, bins: int, like: Tensor) -> Tensor:
-    """``[length bins]``: 1 where a place belongs to a bin; bins are runs of nearly equal length."""
-    bin_of_place = torch.arange(length, device=like.device) * bins // length
-    return torch.nn.functional.one_hot(bin_of_place, bins).to(wide(like).dtype)
-
-
-def _with_key_bias(bias: Tensor | BiasFunction | None, of_keys: Tensor) -> BiasFunction:
-    def both(q: Tensor, k: Tensor, rows: slice | Tensor, columns: slice, visible: Tensor | None) -> Tensor:
-        added = of_keys[:, :, None, columns].expand(-1, -1, q.shape[2], -1)
-        if bias is None:
-            return added
-        own = (
-            bias[:, :, rows][..., columns] if isinstance(bias, Tensor) else bias(q, k, rows, columns, visible)
-        )
-        return own + added
-
-    return both
+    def _zeros(self, *sizes: int) -> Tensor:
+        batch, heads, _, _ = self.shape
+        return self.q.new_zeros(batch, heads, *sizes, dtype=self.dtype)

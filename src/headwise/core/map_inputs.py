@@ -10,7 +10,7 @@ from torch import Tensor
 from headwise.core.errors import HeadwiseError
 from headwise.core.shapes import described
 
-DENSE_LIMIT = 2**28  # numbers: 1 GiB in float32
+_DENSE_LIMIT = 2**30  # bytes
 _INTEGERS = (torch.int64, torch.int32)
 
 
@@ -72,21 +72,40 @@ def check_same_length(queries: Tensor, keys: Tensor) -> None:
         )
 
 
-def check_dense(shape: tuple[int, int, int, int]) -> None:
+def check_dense(shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
     """Refuse to build a matrix of more than 1 GiB.
 
-    >>> check_dense((1, 8, 2048, 2048))
+    >>> check_dense((1, 8, 2048, 2048), torch.float32)
     """
-    numbers = math.prod(shape)
-    if numbers > DENSE_LIMIT:
+    size = math.prod(shape) * dtype.itemsize
+    if size > _DENSE_LIMIT:
         raise HeadwiseError(
             who="AttentionMap",
             what="a dense matrix",
-            expected=f"at most {DENSE_LIMIT * 4 / 2**30:g} GiB",
-            got=f"{list(shape)}, which takes {numbers * 4 / 2**30:,.1f} GiB in float32",
+            expected=f"at most {_DENSE_LIMIT / 2**30:g} GiB",
+            got=f"{list(shape)}, which takes {size / 2**30:,.1f} GiB in {str(dtype).removeprefix('torch.')}",
             why="The map is lazy so that this need not be built",
             do="Read rows, tile, pool, entropy or received instead",
         )
+
+
+def check_keep(keep: object, *, batch: int, queries: int) -> None:
+    """Refuse anything but None or a mark for each query of each row of the batch.
+
+    >>> check_keep(torch.ones(2, 5, dtype=torch.bool), batch=2, queries=5)
+    """
+    if keep is None:
+        return
+    if isinstance(keep, Tensor) and keep.dtype == torch.bool and tuple(keep.shape) == (batch, queries):
+        return
+    raise HeadwiseError(
+        who="AttentionMap.statistics",
+        what="keep",
+        expected=f"bool of shape [{batch}, {queries}]",
+        got=described(keep),
+        why="It says which queries count",
+        do="Pass tokens != pad_id, cut to the queries",
+    )
 
 
 def check_classes(classes: Tensor, keys: int) -> None:
@@ -94,12 +113,13 @@ def check_classes(classes: Tensor, keys: int) -> None:
 
     >>> check_classes(torch.ones(2, 5, dtype=torch.bool), 5)
     """
-    if isinstance(classes, Tensor) and classes.dim() == 2 and classes.shape[1] == keys:
+    fits = isinstance(classes, Tensor) and classes.dim() == 2 and classes.shape[1] == keys
+    if fits and classes.dtype == torch.bool:
         return
     raise HeadwiseError(
         who="AttentionMap.mass",
         what="classes",
-        expected=f"[classes, {keys}], a row for each class",
+        expected=f"a boolean tensor [classes, {keys}], a row for each class",
         got=described(classes),
         why="Each key is in a class or not",
         do="Stack one boolean row for each class, such as tokens == cls_id",
