@@ -126,5 +126,7 @@ def _moments_of_runs(weights: Tensor, run: int) -> tuple[Tensor, Tensor]:
     u = torch.arange(run, device=weights.device) - run // 2
     powers = torch.stack([u**0, u, u**2], dim=-1).to(weights.dtype)
     with without_autocast(weights.device):
-        sums = (weights.reshape(-1, run) @ powers).view(*weights.shape[:-1], runs, 3)
+        sums = (weights.contiguous().view(*weights.shape[:-1], runs, run).flatten(0, 3) @ powers).view(
+            *weights.shape[:-1], runs, 3
+        )
     return sums.double(), torch.arange(runs, device=weights.device) * run + run // 2

@@ -38,9 +38,8 @@ class Piece:
 
     def entropy(self) -> Float[Tensor, "batch heads rows"]:
         """``- sum_j p_ij log p_ij = mass_i log_normalizer_i - sum_j p_ij S_ij``, in one pass."""
-        width = self.weights.shape[-1]
         with without_autocast(self.weights.device):  # a product of two rows is the quickest sum of products
-            mean = torch.bmm(self.weights.reshape(-1, 1, width), self.scores.reshape(-1, width, 1))
+            mean = torch.bmm(self.weights.flatten(0, 2)[:, None], self.scores.flatten(0, 2)[..., None])
         normalizer = self.log_normalizer.masked_fill(self.mass == 0, 0.0)
         return (self.mass * normalizer - mean.view_as(normalizer)).clamp_(min=0.0)
 
