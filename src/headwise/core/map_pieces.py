@@ -13,7 +13,7 @@ from headwise.core.autocast import without_autocast
 from headwise.core.block import Block, Scores
 from headwise.core.blocks import biased_scores
 
-_PIECE_ELEMENTS = 2**21  # 8 MiB in float32, which caches hold
+_PIECE_ELEMENTS = 2**20  # 4 MiB in float32: measured faster than half and than twice of it
 _PIECE_ELEMENTS_CUDA = 2**26
 _FEWEST_ROWS = 16
 
