@@ -147,29 +147,12 @@ class AttentionMap:
     def rows(self, queries: Int[Tensor, " rows"]) -> Float[Tensor, "batch heads rows key"]:
         """Whole rows, dense."""
         check_indices(queries, self.shape[2], what="queries")
-        batch, heads, _, keys = self.shape
-        check_dense((batch, heads, len(queries), keys), self.dtype)
-        found = self._zeros(len(queries), keys)
-        done = 0
-        for piece in self.pieces(queries):
-            found[:, :, done : done + len(piece.rows), piece.columns] = piece.weights
-            done += len(piece.rows)
-        return found
+        return self._rectangle(queries, torch.arange(self.shape[3], device=self.q.device))
 
     def tile(self, queries: slice, keys: slice) -> Float[Tensor, "batch heads rows columns"]:
         """A rectangle at full resolution, dense: ``map.tile(slice(100, 160), slice(80, 160))``."""
-        rows = torch.arange(self.shape[2], device=self.q.device)[queries]
-        batch, heads, _, count = self.shape
-        columns = torch.arange(count, device=self.q.device)[keys]
-        check_dense((batch, heads, len(rows), len(columns)), self.dtype)
-        found = self._zeros(len(rows), len(columns))
-        done = 0
-        for piece in self.pieces(rows):
-            inside = (columns >= piece.columns.start) & (columns < piece.columns.stop)
-            stop = done + len(piece.rows)
-            found[:, :, done:stop, inside] = piece.weights[..., columns[inside] - piece.columns.start]
-            done = stop
-        return found
+        _, _, rows, columns = (torch.arange(size, device=self.q.device) for size in self.shape)
+        return self._rectangle(rows[queries], columns[keys])
 
     def dense(self) -> Float[Tensor, "batch heads query key"]:
         """The whole matrix, or HeadwiseError with the memory it would take where that is over 1 GiB."""
@@ -212,9 +195,8 @@ class AttentionMap:
         k = min(k, self.shape[3])
         weights, keys = [self._zeros(0, k)], [self._zeros(0, k).long()]
         for piece in self.pieces(queries):
-            short = k - piece.weights.shape[-1]
-            dense = torch.nn.functional.pad(piece.weights, (0, max(0, short)))
-            found = dense.topk(k, dim=-1)
+            short = max(0, k - piece.weights.shape[-1])
+            found = torch.nn.functional.pad(piece.weights, (0, short)).topk(k, dim=-1)
             weights.append(found.values)
             keys.append((found.indices + piece.columns.start) % self.shape[3])
         return torch.cat(weights, dim=2), torch.cat(keys, dim=2)
@@ -250,6 +232,16 @@ class AttentionMap:
     def _of_rows(self, read: Callable[[Piece], Tensor]) -> Tensor:
         return torch.cat([self._zeros(0), *map(read, self.pieces())], dim=2)
 
+    def _rectangle(self, queries: Tensor, keys: Tensor) -> Tensor:
+        check_dense((*self.shape[:2], len(queries), len(keys)), self.dtype)
+        found, done = self._zeros(len(queries), len(keys)), 0
+        for piece in self.pieces(queries):
+            inside = (keys >= piece.columns.start) & (keys < piece.columns.stop)
+            stop = done + len(piece.rows)
+            found[:, :, done:stop, inside] = piece.weights[..., keys[inside] - piece.columns.start]
+            done = stop
+        return found
+
     def _received(self, bins: int) -> Received:
         received = Received(self.shape, self._zeros(0), bins)
         for piece in self.pieces():
@@ -257,5 +249,4 @@ class AttentionMap:
         return received
 
     def _zeros(self, *sizes: int) -> Tensor:
-        batch, heads, _, _ = self.shape
-        return self.q.new_zeros(batch, heads, *sizes, dtype=self.dtype)
+        return self.q.new_zeros(*self.shape[:2], *sizes, dtype=self.dtype)
