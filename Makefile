@@ -46,6 +46,7 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt '.[bench]'
 	$(BIN)/python benchmarks/layer.py
+	$(BIN)/python benchmarks/look.py
 
 clean:
 	rm -rf .venv build

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headwise.core import (
+    AttentionMap,
     Causal,
     Documents,
     Explicit,
@@ -38,6 +39,7 @@ MESSAGE = re.compile(r".+: .+ must be .+, got .+\. .+\. .+\.")
 x = torch.zeros(2, 5, 8)
 q = torch.zeros(2, 4, 5, 8)
 layer = MultiHeadAttention(8, heads=2)
+p = AttentionMap(q, q)
 keep = torch.ones(2, 5, dtype=torch.bool)
 
 
@@ -109,6 +111,16 @@ BAD_CALLS = {
     "a negative sinusoidal base": (lambda tmp: Sinusoidal(base=-1.0), "Sinusoidal: base must be a finite number above 0, got -1.0"),
     "a bias of another shape": (lambda tmp: attention_weights(q, q, bias=torch.zeros(5, 5)), "bias must be floating-point of shape [2, 4, 5, 5]", "bias[None, None]"),
     "a boolean bias": (lambda tmp: attention(q, q, q, bias=torch.ones(1, 1, 5, 5, dtype=torch.bool)), "got bool of shape [1, 1, 5, 5]", "Explicit(visible)"),
+    "values without batch": (lambda tmp: p @ torch.zeros(5, 3), "values must be floating-point [2, 4, 5, columns], where batch and heads may be 1, got float32 of shape [5, 3]", "values[None, None]"),
+    "a query that is not there": (lambda tmp: p.rows(torch.tensor([0, 5])), "queries must be a one-axis tensor of integers from 0 to 4, got 0 to 5"),
+    "queries in floats": (lambda tmp: p.top(2, torch.zeros(3)), "queries must be a one-axis tensor of integers from 0 to 4, got float32 of shape [3]"),
+    "pairs that are not pairs": (lambda tmp: p.entries(torch.arange(3), torch.arange(2)), "keys must be as many as queries, 3, got 2", "tile or rows"),
+    "a dense map too large": (lambda tmp: AttentionMap(torch.zeros(1, 8, 8192, 1), torch.zeros(1, 8, 8192, 1)).dense(), "a dense matrix must be at most 1 GiB, got [1, 8, 8192, 8192], which takes 2.0 GiB in float32"),
+    "classes of other keys": (lambda tmp: p.mass(keep[:, :3]), "classes must be a boolean tensor [classes, 5], a row for each class, got bool of shape [2, 3]"),
+    "sinks of other heads": (lambda tmp: AttentionMap(q, q, sinks=torch.zeros(3)), "sinks must be a tensor of 4 logits, got float32 of shape [3]"),
+    "values of other heads": (lambda tmp: p.value_weighted(q[:, :3], torch.zeros(8, 32)), "v and output_weight must be [2, 4, 5, value_dim] and [model_dim, 4 * value_dim]"),
+    "queries kept in numbers": (lambda tmp: p.statistics(keep=keep.long()), "keep must be bool of shape [2, 5], got int64 of shape [2, 5]"),
+    "no bins": (lambda tmp: p.pool(0), "AttentionMap.pool: bins must be a whole number of at least 1, got 0"),
     "padding of another batch": (lambda tmp: attention(q, q, q, mask=Padding(keep[:, :3])), "keep must be made for 2 rows of 5 keys, got bool of shape [2, 3]"),
     "documents of another batch": (lambda tmp: attention(q, q, q, mask=Causal() & Documents(torch.zeros(3, 5).long())), "ids must be made for 2 rows of 5 keys, got int64 of shape [3, 5]"),
     "pairs of another length": (lambda tmp: attention(q, q, q, mask=Explicit(keep)), "pairs must be [5, 5] or [2, 4, 5, 5], got bool of shape [2, 5]"),

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headwise.core import AttentionMap as AttentionMap
     from headwise.core import Causal as Causal
     from headwise.core import Documents as Documents
     from headwise.core import Explicit as Explicit
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ALiBi",
+    "AttentionMap",
     "Causal",
     "Documents",
     "Explicit",

@@ -35,14 +35,14 @@ def test_the_weights_rebuild_the_output(name, mask):
     output, weights = layer.with_weights(x, mask=mask)
     embedded = layer.position.embed(x, torch.arange(4))
     values = layer.value(embedded).unflatten(-1, (2, 2)).transpose(1, 2).repeat_interleave(2, dim=1)
-    rebuilt = layer.output((weights @ values).transpose(1, 2).flatten(-2))
+    rebuilt = layer.output((weights.dense() @ values).transpose(1, 2).flatten(-2))
     torch.testing.assert_close(rebuilt, output, rtol=0.0, atol=1e-12)
 
 
 def test_weights_are_those_before_dropout():
     layer = MultiHeadAttention(8, 2, dropout=0.5).train()
     weights = layer.with_weights(torch.randn(2, 4, 8)).weights
-    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 4))
+    torch.testing.assert_close(weights.dense().sum(-1), torch.ones(2, 2, 4))
 
 
 @every_encoding
@@ -116,11 +116,11 @@ def test_many_heads_learn_mixtures_not_slices():
     """Each head reads every dimension of the input: a change in any one reaches every head's weights."""
     layer = layer_with("none", 8, 4)
     x = words(1, 3, 8)
-    before = layer.with_weights(x).weights
+    before = layer.with_weights(x).weights.dense()
     for dimension in range(8):
         changed = x.clone()
         changed[..., 1, dimension] += 1.0
-        assert (layer.with_weights(changed).weights != before).any(dim=(0, 2, 3)).all()
+        assert (layer.with_weights(changed).weights.dense() != before).any(dim=(0, 2, 3)).all()
 
 
 def test_a_layer_says_what_it_is():

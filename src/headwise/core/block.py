@@ -21,16 +21,16 @@ _FEWEST_ROWS = 16
 class BiasFunction(Protocol):
     """Makes the additive bias of some of the call's queries (``rows``) and keys (``columns``).
 
-    ``q`` and ``k`` are already cut to those rows and columns; ``visible`` is what the mask lets through, or
-    None for everything. There is at least one of each. The result must be finite: hiding keys is the mask's
-    work.
+    ``rows`` is a slice or a tensor of numbers: ``positions[..., rows]`` serves both. ``q`` and ``k`` are
+    already cut to those rows and columns; ``visible`` is what the mask lets through, or None for everything.
+    There is at least one of each. The result must be finite: hiding keys is the mask's work.
     """
 
     def __call__(
         self,
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
-        rows: slice,
+        rows: slice | Tensor,
         columns: slice,
         visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "#batch #heads query key"]: ...
@@ -50,16 +50,22 @@ class Scores:
 class Block:
     """Some rows and columns of the score matrix; row 0 stands at slot ``first_slot`` of the keys."""
 
-    rows: slice
+    rows: slice | Tensor
     columns: slice
     first_slot: int
 
     @property
     def size(self) -> int:
         """Elements of one score matrix."""
-        rows: int = self.rows.stop - self.rows.start
+        rows: int = len(self.rows) if isinstance(self.rows, Tensor) else self.rows.stop - self.rows.start
         columns: int = self.columns.stop - self.columns.start
         return rows * columns
+
+    def query_slots(self, device: torch.device) -> Tensor:
+        """Where the queries of these rows stand in the key sequence."""
+        if isinstance(self.rows, Tensor):
+            return self.rows + self.first_slot
+        return torch.arange(self.rows.start, self.rows.stop, device=device) + self.first_slot
 
     def part(self, start: int, stop: int, mask: Mask | None) -> Block:
         """The rows from ``start`` to ``stop``, over those columns that they can reach."""
@@ -74,10 +80,8 @@ class Block:
         """What the mask lets through as ``[batch heads query key]``, or None for everything."""
         if mask is None:
             return None
-        first, last = self.first_slot + self.rows.start, self.first_slot + self.rows.stop
-        query_slots = torch.arange(first, last, device=device)
         key_slots = torch.arange(self.columns.start, self.columns.stop, device=device)
-        visible = mask.visible(query_slots, key_slots)
+        visible = mask.visible(self.query_slots(device), key_slots)
         return visible if visible.dim() == 4 else visible[None, None]
 
     def bias(self, q: Tensor, k: Tensor, how: Scores, visible: Tensor | None) -> Tensor | None:
@@ -85,7 +89,7 @@ class Block:
         if how.bias is None:
             return None
         if isinstance(how.bias, Tensor):
-            bias = how.bias[:, :, self.rows, self.columns]
+            bias = how.bias[:, :, self.rows][..., self.columns]
         elif self.size == 0:
             return None
         else:
@@ -115,6 +119,7 @@ def cut_up(whole: Cut, mask: Mask | None, most: int) -> Iterator[Cut]:
     [(0, 32), (32, 64)]
     """
     rows, columns = whole.block.rows, whole.block.columns
+    assert isinstance(rows, slice)
     count = rows.stop - rows.start
     if count <= _MOST_ROWS and (whole.block.size <= most or count <= _FEWEST_ROWS):
         yield whole

@@ -70,17 +70,47 @@ def probabilities(
     tensor([[0.5000, 0.5000],
             [0.5000, 0.5000]])
     """
+    scores = masked_scores(q, k, how, block)
+    empty = scores.isneginf().all(-1, keepdim=True)
+    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+
+
+def masked_scores(
+    q: Float[Tensor, "batch heads rows head_dim"],
+    k: Float[Tensor, "batch kv_heads columns head_dim"],
+    how: Scores,
+    block: Block,
+) -> Float[Tensor, "batch heads rows columns"]:
+    """What the softmax is taken of, in float32 or better; minus infinity for what is not seen.
+
+    >>> x = torch.ones(1, 1, 2, 4)
+    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    tensor([[2., 2.],
+            [2., 2.]])
+    """
+    visible = block.visible(how.mask, q.device)
+    scores = biased_scores(q, k, how, block, visible)
+    return scores if visible is None else scores.masked_fill(~visible, -torch.inf)
+
+
+def biased_scores(
+    q: Float[Tensor, "batch heads rows head_dim"],
+    k: Float[Tensor, "batch kv_heads columns head_dim"],
+    how: Scores,
+    block: Block,
+    visible: Tensor | None,
+) -> Float[Tensor, "batch heads rows columns"]:
+    """``cap(scale * Q K^T) + bias`` before the mask, in memory of its own.
+
+    >>> x = torch.ones(1, 1, 1, 4)
+    >>> biased_scores(x, x, Scores(None, None, 0.5, None), Block(slice(0, 1), slice(0, 1), 0), None)
+    tensor([[[[2.]]]])
+    """
     scores = _grouped_product(wide(q) * how.scale, wide(k).transpose(-1, -2))
     if how.softcap is not None:
         scores = how.softcap * torch.tanh(scores / how.softcap)
-    visible = block.visible(how.mask, q.device)
     bias = block.bias(q, k, how, visible)
-    if bias is not None:
-        scores = scores + bias
-    if visible is not None:
-        scores = scores.masked_fill(~visible, -torch.inf)
-    empty = scores.isneginf().all(-1, keepdim=True)
-    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+    return scores if bias is None else scores + bias
 
 
 def wide(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headwise.core import HeadwiseError, Mask, attention, attention_weights
+from headwise.core import AttentionMap, HeadwiseError, Mask, attention
 from headwise.core.autocast import autocast_is_on
 from headwise.core.inputs import check_dropout
 from headwise.core.masks.mask import check_mask
@@ -19,10 +19,10 @@ from headwise.layers.positions.encoding import check_encoding
 
 
 class Attended(NamedTuple):
-    """What the layer gave, and the weights each head gave it by."""
+    """What the layer gave, and the weights each head gave it by: read in any way, dense by ``.dense()``."""
 
     output: Float[Tensor, "batch query model_dim"]
-    weights: Float[Tensor, "batch heads query key"]
+    weights: AttentionMap
 
 
 class MultiHeadAttention(nn.Module):
@@ -54,7 +54,7 @@ class MultiHeadAttention(nn.Module):
     >>> layer(x).shape
     torch.Size([2, 10, 64])
     >>> layer.with_weights(x).weights.shape
-    torch.Size([2, 8, 10, 10])
+    (2, 8, 10, 10)
     """
 
     def __init__(
@@ -114,9 +114,9 @@ class MultiHeadAttention(nn.Module):
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
     ) -> Attended:
-        """The same output to the last bit, and the weights of each head, before dropout."""
+        """The same output to the last bit, and the weights of each head, before dropout, as a lazy map."""
         call = self._project(x, memory, mask, positions, memory_positions)
-        weights = attention_weights(call.q, call.k, mask=call.mask, bias=call.bias)
+        weights = AttentionMap(call.q, call.k, mask=call.mask, bias=call.bias)
         return Attended(self._attend(call), weights)
 
     def _attend(self, call: _Call) -> Tensor:
@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         key_positions: Tensor,
         q: Tensor,
         k: Tensor,
-        rows: slice,
+        rows: slice | Tensor,
         columns: slice,
         visible: Tensor | None,
     ) -> Tensor:

@@ -1,0 +1,137 @@
+"""All usual statistics of a map in one pass over its pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from headwise.core.autocast import without_autocast
+from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
+from headwise.core.map_pieces import Piece
+
+
+class Statistics(NamedTuple):
+    """What each query does, in the order the queries were asked for, and sums over them.
+
+    ``on_self``, ``on_previous`` and ``on_next`` are diagonals from each query's own place among the keys, 0
+    where there is no such key. ``received``, ``pool`` and ``distance.histogram`` count the kept queries.
+    """
+
+    entropy: Float[Tensor, "batch heads query"]
+    largest_weight: Float[Tensor, "batch heads query"]
+    largest_score: Float[Tensor, "batch heads query"]
+    log_normalizer: Float[Tensor, "batch heads query"]
+    on_self: Float[Tensor, "batch heads query"]
+    on_previous: Float[Tensor, "batch heads query"]
+    on_next: Float[Tensor, "batch heads query"]
+    on_first: Float[Tensor, "batch heads query"]
+    received: Float[Tensor, "batch heads key"]
+    pool: Float[Tensor, "batch heads query_bins key_bins"]
+    distance: Distance
+
+
+def statistics_of(
+    pieces: Iterable[Piece],
+    shape: tuple[int, int, int, int],
+    like: Tensor,
+    keep: Bool[Tensor, "batch query"] | None,
+    bins: int,
+) -> Statistics:
+    """Every statistic from one pass; queries that ``keep`` leaves out count in no sum over queries.
+
+    >>> from headwise.core import AttentionMap, Causal
+    >>> x = torch.zeros(1, 1, 4, 2)
+    >>> AttentionMap(x, x, mask=Causal()).statistics().on_first[0, 0]
+    tensor([1.0000, 0.5000, 0.3333, 0.2500])
+    """
+    _, _, queries, keys = shape
+    rows: list[list[Tensor]] = [[like.new_zeros(*shape[:2], 0)] for _ in range(10)]
+    offsets, received = ByOffset(shape, like), Received(shape, like, bins)
+    for piece in pieces:
+        count = None if keep is None else keep[:, piece.rows].to(like.dtype)
+        for found, part in zip(rows, _of_rows(piece, keys - queries), strict=True):
+            found.append(part)
+        offsets.add(piece, count)
+        received.add(piece, count)
+    *of_rows, mean, spread = (torch.cat(parts, dim=2) for parts in rows)
+    entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first = of_rows
+    histogram, edges = offsets.histogram()
+    histogram = (histogram / received.counted.sum(-1).clamp(min=1)[:, None, None]).to(like.dtype)
+    distance = Distance(mean, spread, histogram, edges)
+    return Statistics(
+        entropy,
+        weight,
+        score,
+        normalizer,
+        at_self,
+        at_previous,
+        at_next,
+        at_first,
+        received.total.to(like.dtype),
+        received.pool(),
+        distance,
+    )
+
+
+class Received:
+    """What each key gets from each bin of queries: column sums, and with keys in bins the overview."""
+
+    def __init__(self, shape: tuple[int, int, int, int], like: Tensor, bins: int) -> None:
+        batch, heads, self.queries, self.keys = shape
+        self.bins, self.key_bins = min(bins, self.queries), min(bins, self.keys)
+        self.bin_of_key = bin_of(self.keys, self.key_bins, like.device)
+        self.bin_of_query = bin_of(self.queries, self.bins, like.device)
+        self.total = like.new_zeros(batch, heads, self.keys, dtype=torch.float64)
+        self.pooled = like.new_zeros(batch, heads, self.bins, self.key_bins, dtype=torch.float64)
+        self.counted = like.new_zeros(batch, self.bins, dtype=torch.float64)
+        self.like = like
+
+    def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
+        """Add the rows of a piece: one product for all sums, since a piece has rows of few bins."""
+        bins, place = torch.unique(self.bin_of_query[piece.rows], return_inverse=True)
+        choice = torch.nn.functional.one_hot(place, len(bins)).T.to(piece.weights.dtype)[None, None]
+        choice = choice if count is None else choice * count[:, None, None]
+        with without_autocast(piece.weights.device):
+            given = (choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights).double()
+        self.total[..., piece.columns] += given.sum(2)
+        of_bins = given.new_zeros(*given.shape[:3], self.key_bins)
+        of_bins.index_add_(-1, self.bin_of_key[piece.columns], given)
+        self.pooled.index_add_(2, bins, of_bins)
+        self.counted.index_add_(1, bins, choice.sum(-1)[:, 0].double().expand(len(self.counted), -1))
+
+    def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
+        """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""
+        return (self.pooled / self.counted.clamp(min=1)[:, None, :, None]).to(self.like.dtype)
+
+
+def bin_of(length: int, bins: int, device: torch.device) -> Tensor:
+    """The bin of each place: runs of nearly equal length, the same as in a picture scaled down.
+
+    >>> bin_of(5, 2, torch.device("cpu"))
+    tensor([0, 0, 0, 1, 1])
+    """
+    return torch.arange(length, device=device) * bins // max(1, length)
+
+
+def _of_rows(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
+    at_self, at_previous, at_next = (_diagonal(piece, first_slot + offset) for offset in (0, -1, 1))
+    first = piece.columns.start == 0 and piece.weights.shape[-1] > 0
+    on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(at_self)
+    largest = (piece.largest_weight, piece.largest_score)
+    mean, spread = mean_and_spread(piece, first_slot)
+    entropy = piece.entropy()
+    return entropy, *largest, piece.log_normalizer, at_self, at_previous, at_next, on_first, mean, spread
+
+
+def _diagonal(piece: Piece, shift: int) -> Tensor:
+    places = piece.rows + (shift - piece.columns.start)
+    width = piece.weights.shape[-1]
+    exists = (places >= 0) & (places < width)
+    found = piece.weights.new_zeros(piece.weights.shape[:-1])
+    rows = torch.arange(len(places), device=places.device)[exists]
+    found[:, :, rows] = piece.weights[:, :, rows, places[exists]]
+    return found
