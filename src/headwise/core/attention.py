@@ -37,8 +37,8 @@ def attention(
     - ``dropout`` always applies: a layer passes 0 in evaluation.
 
     Memory is O(query + key): what no fused kernel serves is computed in blocks of queries, in float32 or
-    better, and recomputed in the backward pass. Under autocast the fused kernels round float32 inputs as it
-    says, while blocks keep what they are given.
+    better, and computed again in the backward pass where keeping it would take much memory. Under autocast
+    the fused kernels round float32 inputs as it says, while blocks keep what they are given.
 
     Raises HeadwiseError if ranks, dtypes or sizes do not fit each other.
 
