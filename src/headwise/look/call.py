@@ -36,8 +36,9 @@ class AttentionCall:
     - ``scale`` is the number actually used. A model that scales its queries first has 1.0 here.
     - ``sinks`` are scores of extra columns that take probability and have no value, or None.
     - ``kind`` is "fused", "multi_head_attention_forward" or "softmax": how the model computes it.
-    - ``module`` is the path of the innermost module that was running, ``number`` the order of the call. One
-      module may call many times.
+    - ``module`` is the path of the innermost module that was running, ``number`` the order of the call.
+      ``occurrence`` counts the calls that this module had made before in the same pass of the model, as one
+      module may call many times; ``layer`` names both.
     - ``output`` is what the model got, without its heads being joined.
 
     >>> from headwise.core import attention_weights
@@ -63,7 +64,18 @@ class AttentionCall:
     dropout: float = 0.0
     kind: str = "fused"
     module: str = ""
+    occurrence: int = 0
     number: int = 0
+
+    @property
+    def layer(self) -> str:
+        """Which attention of the model this is, the same in every pass: ``encoder.shared#3``.
+
+        >>> x = torch.zeros(1, 1, 1, 2)
+        >>> AttentionCall(x, x, x, x, scale=1.0, module="shared", occurrence=3).layer
+        'shared#3'
+        """
+        return f"{self.module}#{self.occurrence}" if self.occurrence else self.module
 
     @property
     def heads(self) -> int:

@@ -61,14 +61,42 @@ class Coverage:
         """Add something that could not be seen."""
         self.unseen[reason] = self.unseen.get(reason, 0) + count
 
-    def verify(self, call: AttentionCall) -> None:
-        """Recompute the output of a call and keep the largest difference."""
+    def verify(self, call: AttentionCall, rows: int | None = None) -> None:
+        """Recompute a call's output, at ``rows`` of its queries or at all; keep the largest difference."""
         reason = why_not_comparable(call)
         if reason is not None:
             self.not_comparable[reason] = self.not_comparable.get(reason, 0) + 1
             return
         self.compared += 1
-        self.largest_difference = max(self.largest_difference, relative_difference(call))
+        self.largest_difference = max(self.largest_difference, relative_difference(call, rows))
+
+    def __add__(self, other: Coverage) -> Coverage:
+        """The account of two watched blocks together.
+
+        >>> (Coverage("Tiny", seen={"fused": 2}) + Coverage("Tiny", seen={"fused": 1})).calls
+        3
+        """
+        model = self.model if self.model == other.model else f"{self.model} and {other.model}"
+        counts = (
+            {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
+            for first, second in (
+                (self.seen, other.seen),
+                (self.modules, other.modules),
+                (self.unseen, other.unseen),
+                (self.not_comparable, other.not_comparable),
+            )
+        )
+        seen, modules, unseen, not_comparable = counts
+        return Coverage(
+            model,
+            seen,
+            modules,
+            unseen,
+            self.fast_path_off or other.fast_path_off,
+            self.compared + other.compared,
+            not_comparable,
+            max(self.largest_difference, other.largest_difference),
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.model}: {self._summary()}"]
@@ -110,11 +138,11 @@ def why_not_comparable(call: AttentionCall) -> str | None:
 
 
 @torch.no_grad()
-def relative_difference(call: AttentionCall) -> float:
+def relative_difference(call: AttentionCall, rows: int | None = None) -> float:
     """The largest difference of recomputed ``P V`` from the output, relative to the largest output.
 
-    Long calls are checked at rows spread evenly over the queries. Rows where the model itself got NaN are
-    left out; a NaN that only the recomputation has counts as infinity.
+    Long calls, or all where ``rows`` says how many, are checked at rows spread evenly over the queries. Rows
+    where the model itself got NaN are left out; a NaN that only the recomputation has counts as infinity.
 
     >>> x = torch.ones(1, 1, 2, 2)
     >>> relative_difference(AttentionCall(x, x, x, x, scale=1.0))
@@ -124,6 +152,7 @@ def relative_difference(call: AttentionCall) -> float:
     """
     batch, heads, queries, _ = call.q.shape
     most = max(1, _MOST_SCORES // (batch * heads * call.k.shape[2]))
+    most = most if rows is None else min(most, rows)
     if queries > most:
         call = call.at(torch.linspace(0, queries - 1, most, device=call.q.device).long())
     weights = call.weights()

@@ -74,6 +74,7 @@ def read_fused(
         dropout=float(given.dropout_p),
         kind=place.kind,
         module=place.path,
+        occurrence=place.occurrence,
         number=number,
     )
 

@@ -52,6 +52,7 @@ def read_found(found: Found, place: Place, number: int) -> AttentionCall:
         dropout=step.dropout,
         kind=place.kind,
         module=place.path,
+        occurrence=place.occurrence,
         number=number,
     )
 

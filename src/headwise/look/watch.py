@@ -71,6 +71,8 @@ class _Watcher(TorchFunctionMode):
         self.trail = Trail()
         self.body = body()
         self.number = 0
+        self.occurrences: dict[str, int] = {}
+        self.in_pass = 0
         self.gave: set[str] = set()
         self.held: list[tuple[Any, ...]] = []
         self.give: Callable[[Callable[[], AttentionCall]], None] = self._give
@@ -146,7 +148,12 @@ class _Watcher(TorchFunctionMode):
     def _place(self, path: str, kind: str) -> Place:
         heads = running_heads.get()
         module = self.running.modules.get(path)
-        return Place(path, module, kind if heads is None else "multi_head_attention_forward", heads)
+        if self.in_pass != self.running.passes:
+            self.in_pass, self.occurrences = self.running.passes, {}
+        occurrence = self.occurrences.get(path, 0)
+        self.occurrences[path] = occurrence + 1
+        kind = kind if heads is None else "multi_head_attention_forward"
+        return Place(path, module, kind, heads, occurrence)
 
     def _give(self, make: Callable[[], AttentionCall]) -> None:
         # our own steps must not be seen, by no watcher
