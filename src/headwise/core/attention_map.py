@@ -177,15 +177,19 @@ class AttentionMap:
         *,
         queries: Int[Tensor, " rows"] | None = None,
         keep: Bool[Tensor, "batch query"] | None = None,
+        classes: Bool[Tensor, "classes key"] | None = None,
         bins: int = 64,
     ) -> Statistics:
         """The usual readings together, in the time of one pass, for all queries or those asked for.
 
-        ``keep`` leaves queries out of every sum over queries, such as those of padding.
+        ``keep`` leaves queries out of every sum over queries, such as those of padding. ``classes`` of keys
+        are those of ``mass``.
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        return statistics_of(self.pieces(queries), self.shape, self._zeros(0), keep, bins)
+        if classes is not None:
+            check_classes(classes, self.shape[3])
+        return statistics_of(self.pieces(queries), self.shape, self._zeros(0), keep, classes, bins)
 
     def top(
         self, k: int, queries: Int[Tensor, " rows"] | None = None

@@ -12,6 +12,7 @@ from torch import Tensor
 from headwise.core.autocast import without_autocast
 from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
 from headwise.core.map_pieces import Piece
+from headwise.core.map_products import product
 
 
 class Statistics(NamedTuple):
@@ -29,6 +30,7 @@ class Statistics(NamedTuple):
     on_previous: Float[Tensor, "batch heads query"]
     on_next: Float[Tensor, "batch heads query"]
     on_first: Float[Tensor, "batch heads query"]
+    on_classes: Float[Tensor, "batch heads query classes"]
     received: Float[Tensor, "batch heads key"]
     pool: Float[Tensor, "batch heads query_bins key_bins"]
     distance: Distance
@@ -39,6 +41,7 @@ def statistics_of(
     shape: tuple[int, int, int, int],
     like: Tensor,
     keep: Bool[Tensor, "batch query"] | None,
+    classes: Bool[Tensor, "classes key"] | None,
     bins: int,
 ) -> Statistics:
     """Every statistic from one pass; queries that ``keep`` leaves out count in no sum over queries.
@@ -50,11 +53,14 @@ def statistics_of(
     """
     _, _, queries, keys = shape
     rows: list[list[Tensor]] = [[like.new_zeros(*shape[:2], 0)] for _ in range(10)]
+    values = like.new_zeros(keys, 0) if classes is None else classes.T.to(like)
+    on_classes = [like.new_zeros(*shape[:2], 0, values.shape[1])]
     offsets, received = ByOffset(shape, like), Received(shape, like, bins)
     for piece in pieces:
         count = None if keep is None else keep[:, piece.rows].to(like.dtype)
         for found, part in zip(rows, _of_rows(piece, keys - queries), strict=True):
             found.append(part)
+        on_classes.append(product(piece.weights, values[None, None, piece.columns]))
         offsets.add(piece, count)
         received.add(piece, count)
     *of_rows, mean, spread = (torch.cat(parts, dim=2) for parts in rows)
@@ -71,6 +77,7 @@ def statistics_of(
         at_previous,
         at_next,
         at_first,
+        torch.cat(on_classes, dim=2),
         received.total.to(like.dtype),
         received.pool(),
         distance,
