@@ -1,7 +1,11 @@
-"""Look inside: see the attention calls of any PyTorch model, while it computes what it always does."""
+"""Look inside: see and record the attention of any PyTorch model, while it computes what it always does."""
 
 from headwise.look.call import AttentionCall
 from headwise.look.coverage import Coverage
+from headwise.look.kept import InMemory, OnDisk
+from headwise.look.record import record
+from headwise.look.recording import Recording
+from headwise.look.recording_file import load, save
 from headwise.look.watch import watch
 
-__all__ = ["AttentionCall", "Coverage", "watch"]
+__all__ = ["AttentionCall", "Coverage", "InMemory", "OnDisk", "Recording", "load", "record", "save", "watch"]
