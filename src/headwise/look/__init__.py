@@ -6,6 +6,18 @@ from headwise.look.kept import InMemory, OnDisk
 from headwise.look.record import record
 from headwise.look.recording import Recording
 from headwise.look.recording_file import load, save
+from headwise.look.rollout import rollout
 from headwise.look.watch import watch
 
-__all__ = ["AttentionCall", "Coverage", "InMemory", "OnDisk", "Recording", "load", "record", "save", "watch"]
+__all__ = [
+    "AttentionCall",
+    "Coverage",
+    "InMemory",
+    "OnDisk",
+    "Recording",
+    "load",
+    "record",
+    "rollout",
+    "save",
+    "watch",
+]
