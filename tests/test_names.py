@@ -15,6 +15,7 @@ ROOMS = (
     "headwise.core.masks",
     "headwise.layers",
     "headwise.layers.positions",
+    "headwise.check",
     "headwise.models",
     "headwise.look",
     "headwise.experiments",
