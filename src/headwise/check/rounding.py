@@ -27,7 +27,7 @@ def other_kernels(output: Tensor, terms: int, depth: int = 1) -> float:
     """
     wide = torch.promote_types(output.dtype, torch.float32)
     sums = 2 * 4 * terms**0.5 * torch.finfo(wide).eps
-    return depth * (sums + 2 * 8 * _eps(output.dtype)) * _largest(output)
+    return float(depth * (sums + 2 * 8 * _eps(output.dtype)) * _largest(output))
 
 
 def _eps(dtype: torch.dtype) -> float:
