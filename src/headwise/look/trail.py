@@ -70,11 +70,15 @@ class Step:
 
 @dataclass
 class Found:
-    """A whole attention: its step, the values and the output, leading axes as in the probabilities."""
+    """A whole attention: its step, the values and the output, leading axes as in the probabilities.
+
+    ``output.permute(order)`` is the output as the model has it.
+    """
 
     step: Step
     v: Tensor
     output: Tensor
+    order: tuple[int, ...] | None = None
 
 
 class Trail:
@@ -233,7 +237,7 @@ def _values(
         if step.is_now(v):
             equation, p, v = equation._replace(left=equation.right, right=equation.left), v, p
         made = as_values(equation, p, v, result) if step.is_now(p) else None
-        return Found(step, made.right, made.out) if made and p.shape[-1] == keys else None
+        return Found(step, made.right, made.out, made.order) if made and p.shape[-1] == keys else None
     operands = _operands(func, args, kwargs) if func in MATMULS else None
     if operands is None or not step.is_now(operands[0]) or operands[0].shape[-1] != keys:
         return None
