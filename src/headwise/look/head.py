@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from headwise.core import HeadwiseError
 
-_BY_NUMBER = re.compile(r"(\d+)\.(\d+)")
-_BY_NAME = re.compile(r"([^\s:]*):(\d+)")
+_BY_NUMBER = re.compile(r"([0-9]+)\.([0-9]+)")
+_BY_NAME = re.compile(r"([^\s:]*):([0-9]+)")
 
 
 @dataclass(frozen=True)

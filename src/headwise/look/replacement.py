@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, attention
-from headwise.core.blocks import wide
 from headwise.look.call import AttentionCall
 from headwise.look.rows import real_rows, visible_pairs
 from headwise.look.watch import watch
@@ -89,7 +88,7 @@ class Mean:
 
         def add(call: AttentionCall) -> None:
             total, count = _total(call)
-            totals[call.layer] = totals.get(call.layer, 0) + total.double()
+            totals[call.layer] = totals.get(call.layer, 0) + total
             counts[call.layer] = counts.get(call.layer, 0) + count
 
         with watch(model, add):
@@ -136,5 +135,5 @@ class Uniform:
 def _total(call: AttentionCall) -> tuple[Tensor, Tensor]:
     """The sum of each head's real rows and how many they are."""
     rows = real_rows(call).expand(call.output.shape[:3])
-    total = wide(call.output).masked_fill(~rows[..., None], 0.0).sum(dim=(0, 2))
+    total = call.output.masked_fill(~rows[..., None], 0.0).sum(dim=(0, 2), dtype=torch.float64)
     return total, rows.sum(dim=(0, 2))

@@ -33,6 +33,8 @@ _KEEPS: frozenset[Any] = frozenset(
     )
 )
 _MOST_WAITING = 8
+_LOST = "the softmax of its scores did not multiply values as it was"
+_TWICE = "its probabilities multiplied something beside the values"
 
 
 @dataclass
@@ -95,7 +97,8 @@ class Trail:
 
     def __init__(self) -> None:
         self.waiting: list[Step] = []
-        self.lost: list[str] = []
+        self.done: tuple[str, list[weakref.ref[Tensor]]] = ("", [])
+        self.lost: list[tuple[str, str]] = []
 
     def follow(
         self, func: object, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, path: str
@@ -130,7 +133,11 @@ class Trail:
         for step in self.waiting:
             if step.scores is not None and (found := _values(step, func, args, kwargs, result)):
                 self.waiting.remove(step)
+                self.done = step.path, [known for known, _ in step.known]
                 return found
+        path_done, known = self.done
+        if any(ref() is x for ref in known for x in args if x is not None):
+            self.lost.append((path_done, _TWICE))
         made = _scores(func, args, kwargs, result, path)
         if made is not None:
             self.waiting.append(made)
@@ -165,7 +172,7 @@ class Trail:
 
     def _lose(self, step: Step) -> None:
         if step.scores is not None:
-            self.lost.append(step.path)
+            self.lost.append((step.path, _LOST))
 
 
 def inside(path: str, outer: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
+from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
 from headwise.look.call import AttentionCall
@@ -132,8 +133,8 @@ class _Watcher(TorchFunctionMode):
                 refuse("the model", "A trace of it is being made, which would hold the change")
             return output  # a trace would record our own steps
         if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
-            made = self.change is None and sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>")
-            if made:
+            made = sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>")
+            if made and (self.change is None or not isinstance(self.running.innermost, GraphModule)):
                 self.held.append((self.running.path, args, given, output))  # a graph: compiled, or fx
             else:
                 self._after_module("")
@@ -233,10 +234,8 @@ class _Watcher(TorchFunctionMode):
         """Hand over what is left, and say what was missed."""
         self.deliver("")
         self.trail.drop("")
-        for path in self.trail.lost:
+        for path, reason in self.trail.lost:
             self.gave.add(path)
-            self.coverage.miss(
-                f"{path or 'the model'}: the softmax of its scores did not multiply values as it was"
-            )
+            self.coverage.miss(f"{path or 'the model'}: {reason}")
         for reason in missed(self.running, self.gave):
             self.coverage.miss(reason)
