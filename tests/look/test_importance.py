@@ -150,6 +150,7 @@ def test_layers_of_other_numbers_of_heads_leave_holes():
     assert found.heads == (2, 4)
     assert found.predicted.shape == (2, 4)
     assert torch.equal(found.actual.isnan(), torch.tensor([[0, 0, 1, 1], [0, 0, 0, 0]]).bool())
+    assert torch.equal(found.predicted.isnan(), found.actual.isnan())
     assert len(found.largest(9)) == 6
 
 
@@ -162,7 +163,7 @@ def test_a_layer_that_does_not_reach_the_loss_has_no_slope():
 
 
 def test_half_precision_is_added_up_in_float32():
-    model, given = Stack(fused).bfloat16(), torch.randn(8, 64, 8).bfloat16()
+    model, given = Stack(fused).bfloat16(), torch.randn(4, 16, 8).bfloat16()
     whole, calls = model(given), []
     found = importance(model, lambda: model(given).float().square().mean())
     with watch(model, calls.append):
@@ -171,6 +172,8 @@ def test_half_precision_is_added_up_in_float32():
     want = -2 * calls[1].output.double().square().sum(dim=(0, 2, 3)) / whole.numel()
     # every addend comes through one bfloat16 rounding of its gradient
     torch.testing.assert_close(found.predicted[1], want, atol=0, rtol=torch.finfo(torch.bfloat16).eps)
+    many = importance(model, lambda: sum(model(given).float().square().mean() for _ in range(100)), 0)
+    torch.testing.assert_close(many.predicted[1], 100 * want, atol=0, rtol=torch.finfo(torch.bfloat16).eps)
     assert found.loss == float(whole.detach().float().square().mean())
 
 
