@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -73,6 +73,7 @@ class Kept:
             ) from error
 
 
+@runtime_checkable
 class Keep(Protocol):
     """Where a recording keeps queries and keys."""
 
