@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
+from headwise.core.masks import All, Padding
 from headwise.look.origin import from_itself
 from headwise.look.plain import wrapped
 from headwise.look.running import looks_like_attention, run_plainly
@@ -99,10 +100,9 @@ class Given:
                 return
             given = {**dict.fromkeys(names), **dict(zip(names, args, strict=False)), **kwargs}
             tokens = next((x for x in (given.get("input_ids"), *args[:1]) if _are_numbers(x)), None)
-            mask = given.get("attention_mask")
             if tokens is not None:
                 note.tokens.append(tokens)
-            note.mask = mask if _are_numbers(mask, marks=True) else None
+            note.mask = _marks(given)
             note.itself = from_itself(given) if attends else None
 
         run_plainly(start)
@@ -136,6 +136,16 @@ def parameters_of(module: nn.Module) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
+def _marks(given: dict[str, Any]) -> Tensor | None:
+    """The padding mask among a module's arguments: Hugging Face's, or that of headwise's layers."""
+    mask = given.get("attention_mask")
+    if _are_numbers(mask, marks=True):
+        return mask
+    mask = given.get("mask")
+    masks = mask.masks if isinstance(mask, All) else (mask,)
+    return next((one.keep for one in masks if isinstance(one, Padding)), None)
 
 
 def _are_numbers(x: object, marks: bool = False) -> TypeGuard[Tensor]:

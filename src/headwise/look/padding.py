@@ -15,7 +15,7 @@ class Padding:
     """What is padding in each call of a model, remembered from one call to the next.
 
     A key that no query may see is padding where all tokens of a text are queries, and then so is the query in
-    its place. With a cache only the model's own ``attention_mask`` says it, and keys behind the last one that
+    its place. With a cache only the model's own ``attention_mask`` says it; keys behind the last one that
     anybody sees are a cache's empty places. In cross-attention keys that nobody sees are padding, and queries
     are padding where they were in the self-attention before.
 
@@ -38,14 +38,13 @@ class Padding:
             fits = before is not None and before.shape == (batch, queries)
             return Real(before if fits and before is not None else seen.new_ones(batch, queries), seen)
         length = filled(seen, queries)
-        if queries == length:
-            kept = seen
-        else:
-            kept = torch.zeros_like(seen)
+        kept = seen.clone()
+        if queries < length:  # a window may hide what no query of this call sees
             kept[:, :length] = True
-            marks = _of_keys(attention_mask, batch, keys, length)
-            if marks is not None and not bool((seen[:, :length] & ~marks).any()):  # or it means another thing
-                kept[:, :length] = marks
+        marks = _of_keys(attention_mask, batch, keys, length)
+        if marks is not None:
+            contradicts = (seen[:, :length] & ~marks).any(1) & marks.any(1)  # then it means another thing
+            kept[:, :length] &= marks | contradicts[:, None]
         self._of_queries = kept[:, length - queries : length]
         return Real(self._of_queries, kept)
 
@@ -69,14 +68,30 @@ def seen_keys(call: AttentionCall) -> Bool[Tensor, "batch key"]:
     tensor([[ True,  True, False]])
     """
     batch, (queries, keys) = call.q.shape[0], (call.q.shape[2], call.k.shape[2])
-    seen = torch.ones(1, keys, dtype=torch.bool, device=call.q.device)
+    pairs = torch.ones(1, 1, keys, dtype=torch.bool, device=call.q.device)
     if call.causal == "upper left":
-        seen[:, queries:] = False
+        pairs[..., queries:] = False
     if call.visible is not None:
-        seen = seen & call.visible.flatten(1, 2).any(1)
+        pairs = pairs & call.visible.any(1)
     if call.bias is not None:
-        seen = seen & (call.bias.flatten(1, 2).amax(1) > HIDING)
-    return seen.expand(batch, keys)
+        pairs = pairs & (call.bias.amax(1) > HIDING)
+    if pairs.shape[1] == keys > 1:
+        pairs = _closed(pairs)
+    return pairs.any(1).expand(batch, keys)
+
+
+def _closed(pairs: Tensor) -> Tensor:
+    """The pairs without those of queries that may see everything because they would see nothing.
+
+    Some libraries open the rows of padding, as kernels disagree on a row without keys. Among rows that see no
+    key behind themselves they stand out; only the last row may see every key.
+    """
+    full = pairs.all(-1)
+    some = pairs & ~full[..., None]
+    causal = some.any((1, 2)) & ~some.triu(1).any((1, 2))
+    opened = full & causal[:, None]
+    opened[:, -1] = False
+    return pairs & ~opened[..., None]
 
 
 def _of_keys(mask: Tensor | None, batch: int, keys: int, length: int) -> Tensor | None:

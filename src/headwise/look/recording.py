@@ -21,7 +21,8 @@ class Layer:
     """One attention of a model: where it is, its heads, and the sums over all rows that were read.
 
     ``kv_heads`` is how many key/value heads it has: query head h reads ``h // (heads / kv_heads)``. ``calls``
-    counts the calls, ``documents`` the texts, which may take many calls where a cache grows.
+    counts the calls, ``documents`` the sequences, each of which may take many calls where a cache grows; a
+    picture that is cut into windows is many.
     """
 
     name: str

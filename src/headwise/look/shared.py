@@ -11,9 +11,9 @@ def kv_heads_of(call: AttentionCall) -> int:
     """The number of different key/value heads: neighbours that are equal to the last bit are one.
 
     >>> q, k = torch.randn(1, 6, 3, 4), torch.randn(1, 2, 3, 4)
-    >>> many = k.repeat_interleave(3, dim=1)
-    >>> kv_heads_of(AttentionCall(q, k, k, q, scale=1.0)), kv_heads_of(AttentionCall(q, many, many, q, scale=1.0))
-    (2, 2)
+    >>> repeated = k.repeat_interleave(3, dim=1)
+    >>> kv_heads_of(AttentionCall(q, repeated, repeated, q, scale=1.0))
+    2
     """
     heads = call.kv_heads
     if heads < call.heads or heads == 1 or not torch.equal(call.k[:, 0], call.k[:, 1]) or not call.k.any():

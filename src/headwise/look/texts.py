@@ -84,7 +84,8 @@ class Reader:
     def _rolls(self, call: AttentionCall, length: int, so_far: int) -> bool:
         """Whether a cache that only keeps a window has forgotten the beginning of the text."""
         module: Any = self._modules.get(call.module)
-        window = getattr(module, "sliding_window", None)
+        config = getattr(module, "config", None)
+        window = getattr(module, "sliding_window", getattr(config, "sliding_window", None))
         kept = length - call.q.shape[2]
         return isinstance(window, int) and length < so_far and kept in (window - 1, window)
 
