@@ -71,5 +71,7 @@ def rounding(call: AttentionCall, shift: Tensor) -> Tensor:
     A dot product of n terms is off by at most ``n * eps * |q| |k|``, and each later step by one eps more.
     """
     longest = call.k.norm(dim=-1).amax(-1).repeat_interleave(call.heads // call.kv_heads, dim=1)
-    reach = (call.scale * call.q.norm(dim=-1, keepdim=True) * longest[..., None, None]).abs() + shift.abs()
-    return 2 * (call.q.shape[-1] + 4) * torch.finfo(call.output.dtype).eps * reach
+    reach: Tensor = (
+        call.scale * call.q.norm(dim=-1, keepdim=True) * longest[..., None, None]
+    ).abs() + shift.abs()
+    return reach * (2 * (call.q.shape[-1] + 4) * torch.finfo(call.output.dtype).eps)

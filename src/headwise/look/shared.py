@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from headwise.look.call import AttentionCall
 
@@ -19,9 +20,10 @@ def kv_heads_of(call: AttentionCall) -> int:
     if heads < call.heads or heads == 1 or not torch.equal(call.k[:, 0], call.k[:, 1]) or not call.k.any():
         return heads
     for count in range(1, heads):
-        if heads % count == 0 and all(
-            bool((x.unflatten(1, (count, -1)) == x[:, :: heads // count].unsqueeze(2)).all())
-            for x in (call.k, call.v)
-        ):
+        if heads % count == 0 and all(torch.equal(x, _repeated(x, heads // count)) for x in (call.k, call.v)):
             return count
     return heads
+
+
+def _repeated(x: Tensor, times: int) -> Tensor:
+    return x[:, ::times].repeat_interleave(times, dim=1)
