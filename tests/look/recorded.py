@@ -1,5 +1,7 @@
 """A recorded run beside the plain statistics of dense probabilities: how far each is from the other."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 
@@ -10,6 +12,16 @@ from tests.look.models import exact, leaves
 
 CLOSE = 1e-4  # the project's own bound, on weights as they are and on the rest relatively
 ON_WEIGHTS = ("confidence", "self", "previous", "next", "first", "special")
+
+
+@contextmanager
+def on_fused_kernels(network):
+    """A Hugging Face network that was opened as eager, for a while with the fused kernel."""
+    network.set_attn_implementation("sdpa")
+    try:
+        yield network
+    finally:
+        network.set_attn_implementation("eager")
 
 
 @torch.no_grad()

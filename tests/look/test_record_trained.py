@@ -1,7 +1,5 @@
 """Trained models: what is recorded of the fused kernels is what the eager model's own probabilities say."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 import torch
@@ -9,19 +7,11 @@ import torch
 from headwise.look import record
 from headwise.models import open_text_model
 from tests.look.plainly import Text
-from tests.look.recorded import CLOSE, check, recorded
+from tests.look.recorded import CLOSE, check, on_fused_kernels, recorded
 
 LONG = "The stock market fell sharply today, as traders feared that interest rates would rise once more."
 SHORT = "A man is eating food."
 REACTION = "CC(=O)Cl.OCC>>CC(=O)OCC"
-
-
-@contextmanager
-def fused(network):
-    """The same network with the fused kernel."""
-    network.set_attn_implementation("sdpa")
-    yield network
-    network.set_attn_implementation("eager")
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +54,7 @@ def test_minilm(minilm, side):
     ids = minilm.tokenizer([LONG, SHORT])["input_ids"]
     inputs = minilm.encode(LONG).inputs if side is None else padded(ids, pad=0, side=side)
     special = [101, 102]  # [CLS] and [SEP]
-    with fused(minilm.network) as network:
+    with on_fused_kernels(minilm.network) as network:
         recording = recorded(network, **inputs, special=special)
     marks = torch.isin(inputs["input_ids"], torch.tensor(special)).tolist()
     keep = None if side is None else inputs["attention_mask"]
@@ -80,7 +70,7 @@ def test_minilm(minilm, side):
 def test_smollm2(smollm2, side):
     ids = [smollm2.encode(text).inputs["input_ids"][0].tolist() for text in (LONG, SHORT)]
     inputs = {"input_ids": torch.tensor(ids[:1])} if side is None else padded(ids, pad=2, side=side)
-    with fused(smollm2.network) as network:
+    with on_fused_kernels(smollm2.network) as network:
         recording = recorded(network, **inputs)
     assert recording.coverage.seen == {"fused": 30}
     assert recording.coverage.complete
@@ -93,7 +83,7 @@ def test_smollm2(smollm2, side):
 @torch.no_grad()
 def test_smollm2_token_by_token(smollm2):
     ids = smollm2.encode(SHORT).inputs["input_ids"]
-    with fused(smollm2.network) as network:
+    with on_fused_kernels(smollm2.network) as network:
         at_once = recorded(network, input_ids=ids)
         with record(network) as recording:
             cache = None
@@ -110,7 +100,7 @@ def test_smollm2_token_by_token(smollm2):
 def test_rxnmapper_is_one_module_called_twelve_times():
     model = open_text_model("rxnmapper", attention="eager")
     inputs = model.encode(REACTION).inputs
-    with fused(model.network) as network:
+    with on_fused_kernels(model.network) as network:
         recording = recorded(network, **inputs)
     (module,) = recording.coverage.modules
     assert recording.names == [module, *(f"{module}#{number}" for number in range(1, 12))]
