@@ -9,7 +9,7 @@ from torch import nn
 from headwise.core import Causal, Padding
 from headwise.layers import MultiHeadAttention, Rotary
 from headwise.look import InMemory, record
-from tests.look.models import Stack, by_einsum, by_hand, dense, fused
+from tests.look.models import Split, Stack, by_einsum, by_hand, dense, fused
 from tests.look.plainly import Text
 from tests.look.recorded import check, recorded
 
@@ -132,6 +132,17 @@ def test_hand_written(attend):
             qkv = model.get_submodule(layer.name).qkv(given).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)
             p = dense(qkv[0], qkv[1], 0.5, visible)
             check(layer, [Text(one) for one in p])
+
+
+@pytest.mark.parametrize("number", [-10_000.0, torch.finfo(torch.float32).min, -torch.inf])
+def test_padding_by_a_number_that_is_added(number):
+    added = torch.where(KEEP, 0.0, number)[:, None, None]
+    model = Split(lambda q, k, v: (q @ k.mT * 0.5 + added).softmax(-1) @ v)
+    x = torch.randn(3, 5, 8)
+    recording = recorded(model, x)
+    with torch.no_grad():
+        q, k, _ = model.qkv(x).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)
+    check(recording.layers[""], texts(dense(q, k, 0.5, KEEP[:, None, None]), KEEP, KEEP))
 
 
 def test_scores_without_their_largest():
