@@ -26,7 +26,22 @@ from headwise.experiments import compare_head_counts, examine_encoding, permute_
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
-from headwise.look import Head, Mean, ablate, importance, watch
+from headwise.look import (
+    Coverage,
+    Head,
+    Mean,
+    Recording,
+    ablate,
+    importance,
+    load,
+    record,
+    rollout,
+    save,
+    watch,
+)
+from headwise.look.kept import Kept
+from headwise.look.recording import Layer
+from headwise.look.sums import Sums
 from headwise.models import open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
@@ -107,6 +122,16 @@ def folder(tmp, *files):
     for name in files:
         (tmp / name).write_text("{}")
     return str(tmp)
+
+
+def recorded(model, *given):
+    with record(model) as recording:
+        model(*given)
+    return recording
+
+
+def of_heads(heads):
+    return Layer("attn", heads, heads, "fused", 1, 1, Sums.empty(heads))
 
 
 # (what is called, with a folder to play in; words the message must hold)
@@ -220,6 +245,17 @@ BAD_CALLS = {
     "no weights": (lambda tmp: open_model(folder(tmp, "config.json")), "It has no .safetensors file"),
     "pickled weights": (lambda tmp: open_model(folder(tmp, "config.json", "pytorch_model.bin")), "the weights must be a .safetensors file, got 'pytorch_model.bin'", "can run any code"),
     "a broken model folder": (lambda tmp: open_model(folder(tmp, "config.json", "model.safetensors")), "the folder must be a Hugging Face text model", "It cannot be read"),
+    "a recording of NaN": (lambda tmp: recorded(layer, x.log() * 0), "record: queries and keys must be finite, got NaN or infinity in the queries of layer 0 (the model), head 0, token 0", "in no sum"),
+    "a recording without attention": (lambda tmp: recorded(torch.nn.Linear(8, 8), x), "record: the model must be run in the block and to call attention, got Linear: no attention at all"),
+    "half a row": (lambda tmp: record(layer, rows=0.5).__enter__(), "record: rows must be a whole number of at least 1, got 0.5"),
+    "layers of two models": (lambda tmp: of_heads(2) + of_heads(4), "Recording: the heads of attn must be 2 on 2 as in the other recording, got 4 on 4"),
+    "a head that is not there": (lambda tmp: recorded(layer, x).map(0, head=2), "Recording: the head must be 0 to 1, got 2"),
+    "a layer that is not there": (lambda tmp: recorded(layer, x).layer(1), "Recording: the layer must be 0 to 0, or one of their names, got 1"),
+    "a map that was not kept": (lambda tmp: recorded(layer, x).map(0), "Recording: queries and keys of text 0 must be kept, got 0 texts that are", "keep=InMemory()"),
+    "an unknown statistic": (lambda tmp: recorded(layer, x).mean("sharpness"), "Recording: the statistic must be one of entropy, confidence,", "got 'sharpness'"),
+    "no recording": (lambda tmp: load(tmp), "load: the folder must be one with a whole recording, got", "recording.safetensors cannot be read"),
+    "a file as the folder": (lambda tmp: save(Recording(Coverage("Tiny")), folder(tmp, "a") + "/a"), "save: the folder must be one that can be made", "File exists"),
+    "a lost kept file": (lambda tmp: Kept("attn", 0, 1.0, None, tmp / "kept.safetensors").map(), "recording: the file of kept queries and keys must be there and whole, got 'kept.safetensors'", "No such file"),
     "a text too long": (lambda tmp: open_text_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
 }  # fmt: skip
 

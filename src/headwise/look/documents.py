@@ -11,8 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headwise.look.call import AttentionCall
-
-HIDING = -6e4  # what is added to hide: exp of it is 0 in every dtype, and half precision can hold it
+from headwise.look.plainest import HIDING, plainest
 
 
 class Real(NamedTuple):
@@ -42,12 +41,12 @@ def documents(call: AttentionCall, real: Real, *, apart: bool = False) -> Iterat
     [(0, 2, None), (1, 3, None)]
     """
     if not apart and bool(real.queries.all()) and bool(real.keys.all()):
-        yield Document(0, plainly_masked(call), None)
+        yield Document(0, plainest(call), None)
         return
     for row in range(call.q.shape[0]):
         queries, keys = real.queries[row], real.keys[row]
         if bool(queries.any()) and bool(keys.any()):
-            yield Document(row, plainly_masked(_only(sequence(call, row), queries, keys)), keys)
+            yield Document(row, plainest(_only(sequence(call, row), queries, keys)), keys)
 
 
 def sequence(call: AttentionCall, row: int) -> AttentionCall:
@@ -74,37 +73,6 @@ def sequence(call: AttentionCall, row: int) -> AttentionCall:
         bias=maybe(call.bias),
         sinks=maybe(call.sinks),
     )
-
-
-def plainly_masked(call: AttentionCall) -> AttentionCall:
-    """The same call with its mask in the plainest form: numbers that only hide become a mask, and a mask that
-    only is causal becomes that.
-
-    >>> x = torch.zeros(1, 1, 3, 4)
-    >>> bias = torch.zeros(3, 3).masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
-    >>> print(plainly_masked(AttentionCall(x, x, x, x, scale=1.0, bias=bias[None, None])).mask)
-    causal
-    """
-    bias, visible = call.bias, call.visible
-    if bias is not None:
-        hidden = bias <= HIDING
-        if bool((hidden | (bias == 0)).all()):
-            visible = ~hidden if visible is None else visible & ~hidden
-            bias = None
-    causal = call.causal
-    if visible is not None and bool(visible.all()):
-        visible = None
-    elif visible is not None and causal is None and _is_causal(visible, call.k.shape[2] - call.q.shape[2]):
-        visible, causal = None, "lower right"
-    return replace(call, bias=bias, visible=visible, causal=causal)
-
-
-def _is_causal(visible: Tensor, first_slot: int) -> bool:
-    rows, keys = visible.shape[-2:]
-    if first_slot < 0 or rows != keys - first_slot:
-        return False
-    triangle = torch.ones(rows, keys, dtype=torch.bool, device=visible.device).tril(first_slot)
-    return bool((visible == triangle).all())
 
 
 def _only(call: AttentionCall, queries: Tensor, keys: Tensor) -> AttentionCall:

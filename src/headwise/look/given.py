@@ -1,65 +1,154 @@
-"""What a model was called with: its token numbers and its padding mask, for the calls of that pass."""
+"""What the modules of a model were called with: token numbers, padding masks, and where keys come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-_NUMBERS = ("input_ids", "decoder_input_ids")
+from headwise.core.masks import All, Padding
+from headwise.look.origin import from_itself
+from headwise.look.plain import wrapped
+from headwise.look.running import looks_like_attention, run_plainly
+
+
+@dataclass
+class Note:
+    """What one module was called with: last, and for its tokens in all calls of a text."""
+
+    of_two: bool = False  # an encoder and a decoder: its tokens and its mask are the encoder's
+    tokens: list[Tensor] = field(default_factory=list)
+    mask: Tensor | None = None
+    itself: bool | None = None
 
 
 class Given:
-    """Watches the inputs of the whole model, before its layers run.
+    """Watches the inputs of attention modules and of all modules around them, before they run.
 
-    >>> model, given = torch.nn.Embedding(9, 2), Given(special=[1])
+    >>> model, given = torch.nn.Embedding(9, 2), Given()
     >>> with given.watching(model):
     ...     output = model(torch.tensor([[1, 7, 8]]))
-    >>> given.special_keys(1, 3)
-    tensor([[ True, False, False]])
+    >>> given.tokens("")
+    tensor([[1, 7, 8]])
     """
 
-    def __init__(self, special: Iterable[int]) -> None:
-        self._special = torch.tensor(sorted(set(special)), dtype=torch.long)
-        self._now: list[Tensor] = []
-        self._before: list[Tensor] = []
-        self.attention_mask: Tensor | None = None
+    def __init__(self) -> None:
+        self._notes: dict[str, Note] = {}
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
         """A block in which every call of the model is noted."""
-        handle = model.register_forward_pre_hook(self._note, with_kwargs=True)
+        handles = []
         try:
+            for path, module in around_attention(model):
+                handles.append(module.register_forward_pre_hook(self._starts(path, module), with_kwargs=True))
             yield
         finally:
-            handle.remove()
+            for handle in handles:
+                handle.remove()
 
-    def special_keys(self, batch: int, keys: int) -> Bool[Tensor, "batch key"] | None:
-        """Which keys are special tokens, where the model was given their numbers, now or into a cache."""
-        for numbers in self._now:
-            if numbers.shape == (batch, keys):
-                self._before = []  # a text that begins here
-        for numbers in (*self._now, *self._before):
-            if len(self._special) and numbers.shape == (batch, keys):
-                return torch.isin(numbers, self._special.to(numbers.device))
+    def itself(self, path: str) -> bool | None:
+        """Whether the attention module at or around ``path`` takes its keys from the text of its queries."""
+        return next((note.itself for note in self._around(path) if note.itself is not None), None)
+
+    def begins(self, path: str) -> None:
+        """A text begins in the call that is running: forget the tokens before."""
+        for note in self._around(path):
+            del note.tokens[:-1]
+
+    def tokens(self, path: str) -> Int[Tensor, "batch length"] | None:
+        """The tokens of the running text so far, padding included, where their numbers were given."""
+        note = next((note for note in self._around(path) if note.tokens and not note.of_two), None)
+        if note is None:
+            return None
+        last = note.tokens[-1]
+        return torch.cat([x for x in note.tokens if x.shape[0] == last.shape[0]], dim=1)
+
+    def other_tokens(self) -> Int[Tensor, "batch length"] | None:
+        """The tokens of the text that an encoder read, for the cross-attention of its decoder."""
+        note = self._notes.get("", Note())
+        return note.tokens[-1] if note.of_two and note.tokens else None
+
+    def attention_mask(self, path: str) -> Bool[Tensor, "batch length"] | None:
+        """The mask of real tokens given to the nearest module around ``path`` that was given a text."""
+        for note in self._around(path):
+            if not note.of_two and (note.tokens or note.mask is not None):
+                return None if note.mask is None else note.mask.detach().bool()
         return None
 
-    def _note(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if torch.compiler.is_compiling():
-            return
-        mask = kwargs.get("attention_mask")
-        two_axes = isinstance(mask, Tensor) and mask.dim() == 2
-        self.attention_mask = mask.detach().bool() if two_axes and mask is not None else None
-        inputs: list[Any] = [*(kwargs.get(name) for name in _NUMBERS), *args[:1]]
-        found = [x for x in inputs if _are_numbers(x)]
-        pairs = [(old, new) for old in self._before or self._now for new in found]
-        self._before = [torch.cat(pair, dim=1) for pair in pairs if pair[0].shape[0] == pair[1].shape[0]]
-        self._now = found
+    def _around(self, path: str) -> Iterator[Note]:
+        while path:
+            if path in self._notes:
+                yield self._notes[path]
+            path = path.rpartition(".")[0]
+        if "" in self._notes:
+            yield self._notes[""]
+
+    def _starts(self, path: str, module: nn.Module) -> Any:  # noqa: ANN401
+        names = parameters_of(module)
+        attends = looks_like_attention(module)
+        note = self._notes[path] = Note(of_two=any(name.startswith("decoder_") for name in names))
+
+        def start(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if torch.compiler.is_compiling():
+                return
+            given = {**dict.fromkeys(names), **dict(zip(names, args, strict=False)), **kwargs}
+            tokens = next((x for x in (given.get("input_ids"), *args[:1]) if _are_numbers(x)), None)
+            if tokens is not None:
+                note.tokens.append(tokens)
+            note.mask = _marks(given)
+            note.itself = from_itself(given) if attends else None
+
+        run_plainly(start)
+        return start
 
 
-def _are_numbers(x: object) -> TypeGuard[Tensor]:
-    return isinstance(x, Tensor) and x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool
+def around_attention(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules that look like attention, and every module around them; the model itself in any case.
+
+    >>> [path for path, _ in around_attention(torch.nn.TransformerEncoderLayer(8, nhead=2))]
+    ['', 'self_attn']
+    """
+    wanted = {""}
+    for path, module in model.named_modules():
+        if looks_like_attention(module):
+            parts = path.split(".")
+            wanted |= {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+    for path, module in model.named_modules():
+        if path in wanted and not isinstance(module, torch.jit.ScriptModule):
+            yield path, module
+
+
+def parameters_of(module: nn.Module) -> list[str]:
+    """The names of what a module takes, in order.
+
+    >>> parameters_of(torch.nn.Linear(1, 1))
+    ['input']
+    """
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
+def _marks(given: dict[str, Any]) -> Tensor | None:
+    """The padding mask among a module's arguments: Hugging Face's, or that of headwise's layers."""
+    mask = given.get("attention_mask")
+    if _are_numbers(mask, marks=True):
+        return mask
+    mask = given.get("mask")
+    masks = mask.masks if isinstance(mask, All) else (mask,)
+    return next((one.keep for one in masks if isinstance(one, Padding)), None)
+
+
+def _are_numbers(x: object, marks: bool = False) -> TypeGuard[Tensor]:
+    if not isinstance(x, Tensor) or x.dim() != 2 or x.is_floating_point() or wrapped([x]):
+        return False
+    return marks or x.dtype != torch.bool

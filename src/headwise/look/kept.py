@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,6 +18,8 @@ from headwise.core import AttentionMap, HeadwiseError
 from headwise.core.files import check_writable, replacing
 from headwise.look.call import AttentionCall
 from headwise.look.reading import map_of
+
+_PARTS = ("q", "k", "visible", "bias", "sinks")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +63,21 @@ class Kept:
             return
         try:
             with safe_open(self.tensors, framework="pt") as file:
-                yield {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        except (OSError, SafetensorError) as error:
+                parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+                _check_parts({name: tuple(part.get_shape()) for name, part in parts.items()})
+                yield parts
+        except (OSError, SafetensorError, ValueError) as error:
             raise HeadwiseError(
                 who="recording",
                 what="the file of kept queries and keys",
                 expected="there and whole",
                 got=repr(self.tensors.name),
-                why=f"It cannot be read: {error}",
+                why=f"It cannot be read: {error}".rstrip("."),
                 do="Record the text again",
             ) from error
 
 
+@runtime_checkable
 class Keep(Protocol):
     """Where a recording keeps queries and keys."""
 
@@ -108,12 +113,23 @@ class OnDisk:
         return Kept(layer, document, call.scale, call.causal, path)
 
 
+def _check_parts(shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise ValueError unless these are the tensors of one call."""
+    q, k = shapes.get("q", ()), shapes.get("k", ())
+    if not {"q", "k"} <= set(shapes) <= set(_PARTS) or any(len(shape) != 4 for shape in shapes.values()):
+        raise ValueError(f"it holds {', '.join(shapes) or 'nothing'}")
+    fits = q[0] == k[0] and q[3] == k[3] and 0 < k[1] <= q[1] and q[1] % k[1] == 0
+    pairs = [shapes[name] for name in ("visible", "bias") if name in shapes]
+    sizes = (q[0], q[1], q[2], k[2])
+    if not fits or any(x not in (1, size) for pair in pairs for x, size in zip(pair, sizes, strict=True)):
+        raise ValueError("its tensors do not fit each other")
+
+
 def tensors_of(call: AttentionCall) -> dict[str, Tensor]:
     """Copies of the tensors that make the call's map."""
-    names = ("q", "k", "visible", "bias", "sinks")
     return {
         name: part.detach().clone(memory_format=torch.contiguous_format)
-        for name in names
+        for name in _PARTS
         if (part := getattr(call, name)) is not None
     }
 

@@ -7,56 +7,97 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headwise.look.call import AttentionCall
-from headwise.look.documents import HIDING, Real
+from headwise.look.documents import Real
+from headwise.look.plainest import HIDING
 
 
 class Padding:
     """What is padding in each call of a model, remembered from one call to the next.
 
-    A key that no query may see is padding where queries and keys are the same tokens, and then so is the
-    query in its place. With a cache only the model's own ``attention_mask`` says it, and keys behind the last
-    one that anybody sees are a cache's empty places. In cross-attention the queries are padding where they
-    were in the self-attention before.
+    A key that no query may see is padding where all tokens of a text are queries, and then so is the query in
+    its place. With a cache only the model's own ``attention_mask`` says it; keys behind the last one that
+    anybody sees are a cache's empty places. In cross-attention keys that nobody sees are padding, and queries
+    are padding where they were in the self-attention before.
 
     >>> x = torch.zeros(1, 1, 3, 4)
     >>> keep = torch.tensor([[False, True, True]])
-    >>> Padding().real(AttentionCall(x, x, x, x, scale=1.0, visible=keep[:, None, None]), None).queries
+    >>> call = AttentionCall(x, x, x, x, scale=1.0, visible=keep[:, None, None])
+    >>> Padding().real(call, itself=True, attention_mask=None).queries
     tensor([[False,  True,  True]])
     """
 
     def __init__(self) -> None:
-        self._of_queries: dict[tuple[int, int], Tensor] = {}
+        self._of_queries: Tensor | None = None
 
-    def real(self, call: AttentionCall, attention_mask: Bool[Tensor, "batch key"] | None) -> Real:
+    def real(self, call: AttentionCall, *, itself: bool, attention_mask: Tensor | None) -> Real:
         """The real queries and keys of a call, given the mask that the model was called with, if any."""
         batch, (queries, keys) = call.q.shape[0], (call.q.shape[2], call.k.shape[2])
-        seen = _seen(call)
-        length = keys
-        if queries < keys and not bool(seen.all()):
-            any_row = seen.any(0).nonzero()
-            length = int(any_row[-1]) + 1 if len(any_row) else keys
-        same = queries == length
-        if same:
-            kept = seen.clone()
-        else:
-            kept = torch.zeros_like(seen)
+        seen = seen_keys(call)
+        if not itself:
+            before = self._of_queries
+            fits = before is not None and before.shape == (batch, queries)
+            return Real(before if fits and before is not None else seen.new_ones(batch, queries), seen)
+        length = filled(seen, queries)
+        kept = seen.clone()
+        if queries < length:  # a window may hide what no query of this call sees
             kept[:, :length] = True
-            if attention_mask is not None and attention_mask.shape == (batch, keys):
-                kept &= attention_mask
-        if same:
-            of_queries = kept[:, :length]
-            self._of_queries[batch, queries] = of_queries
-        else:
-            of_queries = self._of_queries.get((batch, queries), seen.new_ones(batch, queries))
-        return Real(of_queries, kept)
+        marks = _of_keys(attention_mask, batch, keys, length)
+        if marks is not None:
+            contradicts = (seen[:, :length] & ~marks).any(1) & marks.any(1)  # then it means another thing
+            kept[:, :length] &= marks | contradicts[:, None]
+        self._of_queries = kept[:, length - queries : length]
+        return Real(self._of_queries, kept)
 
 
-def _seen(call: AttentionCall) -> Tensor:
-    """Which keys any query sees in any head, ``[batch key]``; a causal flag hides none from all."""
-    batch, keys = call.q.shape[0], call.k.shape[2]
-    seen = torch.ones(1, keys, dtype=torch.bool, device=call.q.device)
+def filled(seen: Bool[Tensor, "batch key"], queries: int) -> int:
+    """How many places of a cache are filled: all, or those up to the last one that anybody sees.
+
+    >>> filled(torch.tensor([[True, True, False, False]]), queries=1)
+    2
+    """
+    keys = seen.shape[1]
+    places = seen.any(0).nonzero()
+    return int(places[-1]) + 1 if queries < keys and len(places) and int(places[-1]) + 1 >= queries else keys
+
+
+def seen_keys(call: AttentionCall) -> Bool[Tensor, "batch key"]:
+    """Which keys any query sees in any head.
+
+    >>> q, k = torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 3, 4)
+    >>> seen_keys(AttentionCall(q, k, k, q, scale=1.0, causal="upper left"))
+    tensor([[ True,  True, False]])
+    """
+    batch, (queries, keys) = call.q.shape[0], (call.q.shape[2], call.k.shape[2])
+    pairs = torch.ones(1, 1, keys, dtype=torch.bool, device=call.q.device)
+    if call.causal == "upper left":
+        pairs[..., queries:] = False
     if call.visible is not None:
-        seen = seen & call.visible.flatten(1, 2).any(1)
+        pairs = pairs & call.visible.any(1)
     if call.bias is not None:
-        seen = seen & (call.bias.flatten(1, 2).amax(1) > HIDING)
-    return seen.expand(batch, keys)
+        pairs = pairs & (call.bias.amax(1) > HIDING)
+    if pairs.shape[1] == keys > 1:
+        pairs = _closed(pairs)
+    return pairs.any(1).expand(batch, keys)
+
+
+def _closed(pairs: Tensor) -> Tensor:
+    """The pairs without those of queries that may see everything because they would see nothing.
+
+    Some libraries open the rows of padding, as kernels disagree on a row without keys. Among rows that see no
+    key behind themselves they stand out; only the last row may see every key.
+    """
+    full = pairs.all(-1)
+    some = pairs & ~full[..., None]
+    causal = some.any((1, 2)) & ~some.triu(1).any((1, 2))
+    opened = full & causal[:, None]
+    opened[:, -1] = False
+    return pairs & ~opened[..., None]
+
+
+def _of_keys(mask: Tensor | None, batch: int, keys: int, length: int) -> Tensor | None:
+    """The marks of the filled places of a cache, of which the oldest may have been forgotten."""
+    if mask is None or mask.shape[0] != batch or mask.shape[1] < length:
+        return None
+    if mask.shape[1] in (keys, length):
+        return mask[:, :length]
+    return mask[:, -length:]

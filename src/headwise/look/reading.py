@@ -10,6 +10,7 @@ from headwise.core import AttentionMap
 from headwise.core.map_statistics import Statistics
 from headwise.look.call import AttentionCall
 from headwise.look.documents import seen_by
+from headwise.look.sinks import even_sinks
 from headwise.look.sums import BINS, DISTANCES, Sums, of_rows
 
 
@@ -20,7 +21,7 @@ def map_of(call: AttentionCall) -> AttentionMap:
     >>> map_of(AttentionCall(x, x, x, x, scale=1.0, causal="upper left")).entropy()[0, 0].exp()
     tensor([1., 2.])
     """
-    sinks = None if call.sinks is None else call.sinks.logsumexp(-1)
+    call, sinks, _ = even_sinks(call)
     return AttentionMap(call.q, call.k, **call.score_inputs(), sinks=sinks)
 
 
@@ -30,11 +31,13 @@ def read_call(
     special: Bool[Tensor, " key"] | None,
     *,
     itself: bool,
+    before: int = 0,
 ) -> Sums:
     """The sums of one call whose tokens are all real, over all its queries or those of ``rows``.
 
     ``itself`` says whether queries and keys are the same text; if not, no query has a place among the keys,
-    so there are no distances and no previous token.
+    so there are no distances and no previous token. ``before`` is how many tokens of the text come before the
+    first key.
 
     >>> x = torch.zeros(1, 1, 3, 4)
     >>> call = AttentionCall(x, x, x, x, scale=1.0, causal="upper left")
@@ -43,15 +46,22 @@ def read_call(
     """
     queries, keys = call.q.shape[2], call.k.shape[2]
     places = torch.arange(queries, device=call.q.device) if rows is None else rows.to(call.q.device)
-    classes = None if special is None or not bool(special.any()) else special[None]
-    found = map_of(call).statistics(queries=rows, classes=classes, bins=BINS)
+    classes = None if special is None else special[None]
+    plain, sinks, added = even_sinks(call)
+    seen = AttentionMap(call.q, call.k, **plain.score_inputs(), sinks=sinks)
+    found = seen.statistics(queries=rows, classes=classes, bins=BINS)
     times = queries / len(places)
     sums = Sums.empty(call.heads)
+    if before:
+        found = found._replace(on_first=torch.zeros_like(found.on_first))
     _add_rows(sums, found, places + keys - queries, queries, keys, itself)
-    sums.largest_score = found.largest_score.double().amax((0, 2)).cpu()
-    sums.received = times * found.received.double().sum(0).cpu()
-    sums.could = times * seen_by(call, places).sum(0).cpu()
-    _add_overview(sums, found.pool, places, (queries, keys), times, itself)
+    added = added.expand(-1, -1, queries)[:, :, places]
+    sums.largest_score = (found.largest_score - added).double().amax((0, 2)).cpu()
+    received = times * found.received.double().sum(0).cpu()
+    could = times * seen_by(call, places).sum(0).cpu()
+    sums.received, sums.could = (torch.nn.functional.pad(x, (before, 0)) for x in (received, could))
+    first = before + keys - queries if itself else 0
+    _add_overview(sums, found.pool, places, (first, queries), (before, keys), times)
     if itself:
         histogram = found.distance.histogram.double().sum(0) * len(places) * times
         sums.distances[:, : histogram.shape[1]] += histogram.cpu()[:, :DISTANCES]
@@ -82,16 +92,22 @@ def _add_rows(sums: Sums, found: Statistics, slots: Tensor, queries: int, keys: 
 
 
 def _add_overview(
-    sums: Sums, pool: Tensor, places: Tensor, lengths: tuple[int, int], times: float, itself: bool
+    sums: Sums, pool: Tensor, places: Tensor, rows: tuple[int, int], keys: tuple[int, int], times: float
 ) -> None:
-    """A picture of a shorter text is spread out over the 64 parts, so that texts of any length add."""
-    batch, heads, rows, columns = pool.shape
-    queries, keys = lengths
-    counted = (torch.bincount(places.cpu() * rows // queries, minlength=rows) * times).double()
+    """A picture of a shorter text is spread out over the 64 parts, so that texts of any length add.
+
+    ``rows`` and ``keys`` say where in the text the first one is, and how many there are.
+    """
+    batch, heads, row_bins, key_bins = pool.shape
+    counted = (torch.bincount(places.cpu() * row_bins // rows[1], minlength=row_bins) * times).double()
     mass = (pool.double().sum(0).cpu() * counted[:, None]).flatten(1)
-    first, last = (keys - queries, keys) if itself and queries < keys else (0, queries)
-    of_queries = (first + torch.arange(rows) * queries // rows) * BINS // last
-    of_keys = torch.arange(columns) * BINS // columns
-    cells = (of_queries[:, None] * BINS + of_keys).flatten()
+    of_rows, of_keys = _parts(*rows, row_bins), _parts(*keys, key_bins)
+    cells = (of_rows[:, None] * BINS + of_keys).flatten()
     sums.overview.view(heads, -1).index_add_(1, cells, mass)
-    sums.overview_rows.index_add_(0, of_queries, batch * counted)
+    sums.overview_rows.index_add_(0, of_rows, batch * counted)
+
+
+def _parts(first: int, count: int, bins: int) -> Tensor:
+    """The part of the text in which the first place of each bin is."""
+    starts = first - torch.arange(bins) * -count // bins  # rounded up: bin b begins at the next whole place
+    return starts * BINS // (first + count)

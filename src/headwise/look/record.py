@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 
+import torch
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError
@@ -14,10 +16,11 @@ from headwise.look.coverage import Coverage
 from headwise.look.documents import Document, documents, sequence
 from headwise.look.given import Given
 from headwise.look.kept import Keep
-from headwise.look.padding import Padding
 from headwise.look.reading import read_call
 from headwise.look.recording import Layer, Recording
+from headwise.look.shared import kv_heads_of
 from headwise.look.sums import Sums, chosen_rows
+from headwise.look.texts import Reader, Texts
 from headwise.look.watch import watch
 
 _VERIFIED_ROWS = 16  # of each call: enough to tell a wrong mask, scale or head from rounding
@@ -39,8 +42,9 @@ def record(
     instead of all; ``seed`` chooses another sample. ``special`` are the numbers of special tokens, for the
     weight on those. Padding, as the model's masks tell it, is left out of everything.
 
-    Where queries and keys are not as many and nothing is causal, the call counts as cross-attention, in which
-    no query has a place among the keys: there are no distances and no previous tokens.
+    In cross-attention no query has a place among the keys, so there are no distances and no previous tokens.
+    What an attention module is called with says which it is; where that does not tell, queries and keys that
+    are equally many, or a causal flag, make it self-attention.
 
     Raises HeadwiseError when the block ends if no attention was seen at all, or if queries or keys were not
     finite: it names the first layer and head. The model itself is never disturbed.
@@ -54,8 +58,9 @@ def record(
     if rows is not None:
         check_positive(rows, who="record", what="rows")
     recording = Recording(Coverage(type(model).__name__), asked_rows=rows)
-    recorder = _Recorder(recording, Given(special), keep, seed)
-    with recorder.given.watching(model), watch(model, recorder.take) as recording.coverage:
+    given = Given()
+    recorder = _Recorder(recording, Reader(model, given), special, keep, seed)
+    with given.watching(model), watch(model, recorder.take) as recording.coverage:
         yield recording
     recorder.complain()
 
@@ -63,10 +68,12 @@ def record(
 class _Recorder:
     """Takes the calls, one after the other."""
 
-    def __init__(self, recording: Recording, given: Given, keep: Keep | None, seed: int) -> None:
-        self.recording, self.given, self.keep, self.seed = recording, given, keep, seed
-        self.padding = Padding()
-        self.lengths: dict[str, int] = {}
+    def __init__(
+        self, recording: Recording, reader: Reader, special: Iterable[int], keep: Keep | None, seed: int
+    ) -> None:
+        self.recording, self.reader, self.keep, self.seed = recording, reader, keep, seed
+        self.special = torch.tensor(sorted(set(special)), dtype=torch.long)
+        self.numbers: dict[str, list[int]] = {}  # of the texts in each row of the batch, by layer
         self.not_finite: str | None = None
 
     def take(self, call: AttentionCall) -> None:
@@ -74,46 +81,58 @@ class _Recorder:
         if call.q.is_meta or not (call.q.numel() and call.k.shape[2]):
             return
         self.recording.coverage.verify(call, rows=_VERIFIED_ROWS)
-        batch, (queries, keys) = call.q.shape[0], (call.q.shape[2], call.k.shape[2])
-        real = self.padding.real(call, self.given.attention_mask)
-        length = int(real.keys.any(0).nonzero().max()) + 1 if bool(real.keys.any()) else keys
-        continues = length == self.lengths.get(call.layer, -1) + queries
-        self.lengths[call.layer] = length
+        texts = self.reader.texts(call)
         layer = self._layer(call)
         layer.calls += 1
-        layer.documents += 0 if continues else batch
-        special = self.given.special_keys(batch, keys)
-        for document in documents(call, real, apart=special is not None and batch > 1):
-            number = layer.documents - batch + document.row
-            self._read(layer, document, number, special, itself=continues or queries == length)
+        numbers = self._numbers(layer, texts)
+        most = self.recording.asked_rows
+        sampled = most is not None and most < call.q.shape[2]
+        of_each = sampled or (len(self.special) > 0 and texts.tokens is not None)
+        apart = call.q.shape[0] > 1 and (of_each or len(set(texts.before)) > 1)
+        for document in documents(call, texts.real, apart=apart):
+            self._read(layer, document, texts, numbers)
 
-    def _read(
-        self, layer: Layer, document: Document, number: int, special: Tensor | None, *, itself: bool
-    ) -> None:
-        call = document.call
+    def _read(self, layer: Layer, document: Document, texts: Texts, numbers: list[int]) -> None:
+        call, row = document.call, document.row
         if not self._is_finite(call):
             return
-        if special is not None:
-            special = special[document.row]
-            special = special if document.keys is None else special[document.keys]
-        rows = chosen_rows(call.q.shape[2], self.recording.asked_rows, self.seed)
-        layer.sums = layer.sums + read_call(call, rows, special, itself=itself or call.causal is not None)
+        tokens = None if texts.tokens is None else texts.tokens[row]
+        tokens = tokens if tokens is None or document.keys is None else tokens[document.keys]
+        rows = chosen_rows(call.q.shape[2], self.recording.asked_rows, self.seed, _text(call, tokens))
+        special = None
+        if len(self.special) and tokens is not None:
+            special = torch.isin(tokens, self.special.to(tokens.device))
+        layer.sums = layer.sums + read_call(
+            call, rows, special, itself=texts.itself, before=texts.before[row]
+        )
         if self.keep is not None:
-            for row in range(call.q.shape[0]):
-                self.recording.kept.append(self.keep.keep(layer.name, number + row, sequence(call, row)))
+            for at in range(call.q.shape[0]):
+                kept = self.keep.keep(layer.name, numbers[row + at], sequence(call, at))
+                self.recording.kept.append(kept)
 
     def _layer(self, call: AttentionCall) -> Layer:
         layers = self.recording.layers
         if call.layer not in layers:
             sums = Sums.empty(call.heads)
-            layers[call.layer] = Layer(call.layer, call.heads, call.kv_heads, call.kind, 0, 0, sums)
+            layers[call.layer] = Layer(call.layer, call.heads, kv_heads_of(call), call.kind, 0, 0, sums)
         return layers[call.layer]
+
+    def _numbers(self, layer: Layer, texts: Texts) -> list[int]:
+        """The number of each row's text; a row that is padding and nothing else is none."""
+        real = (texts.real.queries.any(1) & texts.real.keys.any(1)).tolist()
+        known = self.numbers.get(layer.name)
+        if texts.continues and known is not None and len(known) == len(real):
+            return known
+        self.numbers[layer.name] = list(accumulate(real, initial=layer.documents))[:-1]
+        layer.documents += sum(real)
+        return self.numbers[layer.name]
 
     def _is_finite(self, call: AttentionCall) -> bool:
         for name, x in (("queries", call.q), ("keys", call.k)):
             if not bool(x.isfinite().all()):
                 _, head, place = (~x.isfinite().all(-1)).nonzero()[0].tolist()
                 number = self.recording.names.index(call.layer)
+                head *= call.heads // x.shape[1]  # the first that reads these keys
                 where = f"layer {number} ({call.layer or 'the model'}), head {head}, token {place}"
                 self.not_finite = self.not_finite or f"NaN or infinity in the {name} of {where}"
                 return False
@@ -139,3 +158,10 @@ class _Recorder:
                 why="Nothing was recorded",
                 do="Run the model inside the block, on one thread and not as TorchScript",
             )
+
+
+def _text(call: AttentionCall, tokens: Tensor | None) -> bytes:
+    """What tells a text from others: its tokens, or else its first head's queries."""
+    if tokens is not None:
+        return bytes(tokens.long().cpu().numpy().tobytes())
+    return bytes(call.q[:, 0].detach().contiguous().view(torch.uint8).cpu().numpy().tobytes())

@@ -21,7 +21,8 @@ class Layer:
     """One attention of a model: where it is, its heads, and the sums over all rows that were read.
 
     ``kv_heads`` is how many key/value heads it has: query head h reads ``h // (heads / kv_heads)``. ``calls``
-    counts the calls, ``documents`` the texts, which may take many calls where a cache grows.
+    counts the calls, ``documents`` the sequences, each of which may take many calls where a cache grows; a
+    picture that is cut into windows is many.
     """
 
     name: str
@@ -33,8 +34,7 @@ class Layer:
     sums: Sums
 
     def __add__(self, other: Layer) -> Layer:
-        same = (self.heads, self.kv_heads) == (other.heads, other.kv_heads)
-        if not same:
+        if (self.heads, self.kv_heads) != (other.heads, other.kv_heads):
             raise HeadwiseError(
                 who="Recording",
                 what=f"the heads of {self.name or 'the model'}",
@@ -138,9 +138,9 @@ class Recording:
         )
 
     def __add__(self, other: Recording) -> Recording:
-        layers = dict(self.layers)
+        layers = {name: replace(layer) for name, layer in self.layers.items()}
         for name, layer in other.layers.items():
-            layers[name] = layers[name] + layer if name in layers else layer
+            layers[name] = layers[name] + layer if name in layers else replace(layer)
         kept = [replace(one, document=one.document + self.documents) for one in other.kept]
         known = len(self.tokens) == self.documents and len(other.tokens) == other.documents
         return Recording(

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
 
 from headwise.core import HeadwiseError
 from headwise.core.files import check_writable, replacing
-from headwise.look.coverage import Coverage
+from headwise.look.described import described, read_described
 from headwise.look.kept import Kept, write_kept
-from headwise.look.recording import Layer, Recording
-from headwise.look.sums import STATISTICS, Sums
+from headwise.look.recording import Recording
+from headwise.look.sums import Sums
 
 FILE = "recording.safetensors"
-_FORMAT = 1
-_OF_LAYER = ("name", "heads", "kv_heads", "kind", "calls", "documents")
-_OF_KEPT = ("layer", "document", "scale", "causal")
 
 
 def save(recording: Recording, folder: str | Path) -> Path:
@@ -40,7 +35,7 @@ def save(recording: Recording, folder: str | Path) -> Path:
         for field in fields(Sums)
     }
     with replacing(folder / FILE, who="save") as temporary:
-        save_file(tensors, temporary, metadata={"headwise": json.dumps(_description(recording, kept))})
+        save_file(tensors, temporary, metadata={"headwise": json.dumps(described(recording, kept))})
     for name in old - {_path(one).name for one in kept}:
         (folder / name).unlink(missing_ok=True)
     return folder / FILE
@@ -51,18 +46,16 @@ def load(folder: str | Path) -> Recording:
     folder = Path(folder)
     try:
         with safe_open(folder / FILE, framework="pt") as file:
-            described = json.loads((file.metadata() or {})["headwise"])
+            told = json.loads((file.metadata() or {})["headwise"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if described["format"] != _FORMAT or tuple(described["statistics"]) != STATISTICS:
-            raise ValueError(f"format {described['format']} is not {_FORMAT}")
-        return _recording(described, tensors, folder)
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        return read_described(told, tensors, folder)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise HeadwiseError(
             who="load",
             what="the folder",
             expected="one with a whole recording",
             got=repr(str(folder)),
-            why=f"{FILE} cannot be read: {type(error).__name__}: {error}",
+            why=f"{FILE} cannot be read: {type(error).__name__}: {error}".rstrip("."),
             do="Check the path, or record again",
         ) from error
 
@@ -81,41 +74,6 @@ def check_folder(folder: Path, *, who: str) -> None:
             do="Choose another path",
         ) from error
     check_writable(folder / FILE, who=who)
-
-
-def _description(recording: Recording, kept: list[Kept]) -> dict[str, Any]:
-    layers = [{name: getattr(layer, name) for name in _OF_LAYER} for layer in recording.layers.values()]
-    return {
-        "format": _FORMAT,
-        "statistics": STATISTICS,
-        "coverage": asdict(recording.coverage),
-        "layers": layers,
-        "asked_rows": recording.asked_rows,
-        "tokens": recording.tokens,
-        "kept": [
-            {**{name: getattr(one, name) for name in _OF_KEPT}, "file": _path(one).name} for one in kept
-        ],
-    }
-
-
-def _recording(described: dict[str, Any], tensors: dict[str, Tensor], folder: Path) -> Recording:
-    layers = {}
-    for number, one in enumerate(described["layers"]):
-        sums = Sums(**{field.name: tensors[f"{number}.{field.name}"] for field in fields(Sums)})
-        expected = Sums.empty(one["heads"])
-        for field in fields(Sums):
-            found, wanted = getattr(sums, field.name), getattr(expected, field.name)
-            last = -1 if field.name in ("received", "could") else None  # which are as long as the texts
-            if found.dtype != wanted.dtype or found.shape[:last] != wanted.shape[:last]:
-                raise ValueError(f"{number}.{field.name} does not fit {one['heads']} heads")
-        layers[one["name"]] = Layer(**one, sums=sums)
-    kept = []
-    for one in described["kept"]:
-        name = Path(one.pop("file")).name  # a path in it would lead out of the folder
-        kept.append(Kept(**one, tensors=folder / name))
-    return Recording(
-        Coverage(**described["coverage"]), layers, described["asked_rows"], kept, described["tokens"]
-    )
 
 
 def _in_folder(kept: Kept, folder: Path) -> Kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from math import nan
 
 import torch
@@ -88,7 +89,10 @@ class Sums:
         return self.total[number] / self.rows[number].masked_fill(self.rows[number] == 0, nan)
 
     def standard_error(self, statistic: str) -> Float[Tensor, " heads"]:
-        """How far the mean over the read rows may be from that over all rows: 0 where all were read."""
+        """How far the mean over the read rows may be from that over all rows: 0 where all were read.
+
+        NaN where it cannot be told, as only one row of some text was read.
+        """
         number = STATISTICS.index(statistic)
         return self.variance[number].sqrt() / self.rows[number].masked_fill(self.rows[number] == 0, nan)
 
@@ -135,7 +139,7 @@ def of_rows(
     """Rows, rows read, total, squares and variance of one statistic, for each head over the batch.
 
     Each sequence is a stratum of ``all_rows`` rows from which those of ``values`` were drawn; rows that do
-    not have the statistic are marked in ``counts``.
+    not have the statistic are marked in ``counts``. One row of a sample tells no variance: it is NaN then.
 
     >>> values = torch.tensor([[[1.0, 3.0]]])
     >>> rows, read, total, squares, variance = of_rows(values, torch.ones(1, 1, 2, dtype=torch.bool), 4)
@@ -151,20 +155,23 @@ def of_rows(
     apart = (values - mean[..., None]).masked_fill(~counts, 0.0).square().sum(-1) / (read - 1).clamp(min=1)
     rows = times * read
     variance = rows.square() * (1 - drawn / max(1, all_rows)) * apart / read.clamp(min=1)
+    if drawn < all_rows:
+        variance = variance.masked_fill(read == 1, nan)
     found = torch.stack([rows, read, times * total, times * squares, variance]).sum(1)
     return found[0], found[1], found[2], found[3], found[4]
 
 
-def chosen_rows(all_rows: int, most: int | None, seed: int) -> Int[Tensor, " rows"] | None:
-    """Which rows of a sequence are read, in order; None for all.
+def chosen_rows(all_rows: int, most: int | None, seed: int, text: bytes) -> Int[Tensor, " rows"] | None:
+    """Which rows of a text are read, in order; None for all.
 
-    A simple random sample without replacement that depends on the length and the seed alone, so the parts of
-    a corpus can be read in any order and by any process.
+    A simple random sample without replacement, drawn for each text by itself: it depends on what the text is,
+    its length and the seed, so the parts of a corpus can be read in any order and by any process.
 
-    >>> chosen_rows(10, None, seed=0) is None, chosen_rows(10, 3, seed=0)
-    (True, tensor([4, 6, 7]))
+    >>> chosen_rows(10, None, 0, b"a") is None, chosen_rows(10, 3, 0, b"a"), chosen_rows(10, 3, 0, b"b")
+    (True, tensor([3, 5, 8]), tensor([1, 3, 9]))
     """
     if most is None or most >= all_rows:
         return None
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + all_rows)
+    digest = blake2b(b"%d %d " % (seed, all_rows) + text, digest_size=8).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "big") // 2)
     return torch.randperm(all_rows, generator=generator)[:most].sort().values
