@@ -25,6 +25,7 @@ class Coverage:
       watched. Outputs at padded positions may differ from an unwatched run.
     - ``largest_difference`` is between recomputed ``P V`` and the output the model got, relative to the
       largest output of its call; ``compared`` calls were checked, ``not_comparable`` could not be, by reason.
+    - ``changed`` calls gave the model another output than they had computed.
 
     >>> print(Coverage("Mamba"))
     Mamba: no attention at all: 0 calls, and no module that looks like attention ran
@@ -41,6 +42,7 @@ class Coverage:
     compared: int = 0
     not_comparable: dict[str, int] = field(default_factory=dict)
     largest_difference: float = 0.0
+    changed: int = 0
 
     @property
     def calls(self) -> int:
@@ -96,6 +98,7 @@ class Coverage:
             self.compared + other.compared,
             not_comparable,
             max(self.largest_difference, other.largest_difference),
+            self.changed + other.changed,
         )
 
     def __str__(self) -> str:
@@ -103,6 +106,8 @@ class Coverage:
         lines += [f"not seen: {reason} ({count})" for reason, count in self.unseen.items()]
         if self.fast_path_off:
             lines.append("torch's fast path was off because it was watched: padded positions may differ")
+        if self.changed:
+            lines.append(f"outputs changed in {self.changed} of {self.calls} calls")
         if self.compared:
             difference = f"largest relative difference {self.largest_difference:.1e}"
             lines.append(f"outputs recomputed for {self.compared} of {self.calls} calls: {difference}")
