@@ -50,8 +50,9 @@ class Atlas:
         style = colour(level) if coloured and mean is not None else ""
         letter = shade(level) if mean is not None else NONE
         if self._with_numbers():
-            mark = " " if coloured or mean is None else letter
-            return Text.assemble((f"{short_number(mean)} {mark}", style), " ")
+            mark = " " if mean is None else letter
+            shown = f" {short_number(mean)} " if coloured else f"{short_number(mean)} {mark}"
+            return Text.assemble((shown, style), " ")
         return Text(letter, style=style)
 
     def _with_numbers(self) -> bool:

@@ -18,9 +18,9 @@ _ACROSS = 3
 
 
 def draw(result: Inspection) -> Figure:
-    """A panel for each statistic that some row has."""
+    """A panel for each statistic that says something."""
     chosen = result.statistic
-    names = [chosen, *(name for name in UNITS if name != chosen and result.highest(name, 1))]
+    names = [chosen, *(name for name in UNITS if name != chosen and _is_worth_a_panel(result, name))]
     down = ceil(len(names) / _ACROSS)
     height = min(6.0, 1.6 + 0.1 * len(result.layers))
     with new_figure(11.0, 0.6 + down * height, who="inspect") as figure:
@@ -33,6 +33,12 @@ def draw(result: Inspection) -> Figure:
         for axes in panels[len(names) :]:
             axes.set_axis_off()
         return figure
+
+
+def _is_worth_a_panel(result: Inspection, statistic: str) -> bool:
+    """Not what no row has, and not the next token in a causal model."""
+    highest = result.highest(statistic, 1)
+    return bool(highest) and bool(highest[0].mean(statistic))
 
 
 def _draw_panel(axes: Axes, result: Inspection, statistic: str) -> None:
