@@ -58,5 +58,5 @@ def _seen(call: AttentionCall) -> Tensor:
     if call.visible is not None:
         seen = seen & call.visible.flatten(1, 2).any(1)
     if call.bias is not None:
-        seen = seen & (call.bias.flatten(1, 2).amax(1) > HIDING)
+        seen = seen & ~(call.bias.flatten(1, 2).amax(1) <= HIDING)  # what is NaN hides nothing
     return seen.expand(batch, keys)
