@@ -44,7 +44,8 @@ def view(result: Inspection) -> Group:
                 f"headwise zoom {result.saved} --head 0.0 --queries 0:{min(result.tokens, 48)}"
             )
         )
-    title = f"{result.model}: {result.tokens:,} tokens, {len(result.layers)} layers of {heads} heads"
+    layers = f"{len(result.layers)} layer{'s' if len(result.layers) != 1 else ''}"
+    title = f"{result.model}: {result.tokens:,} tokens, {layers} of {heads} heads"
     return page(title, *blocks)
 
 
