@@ -64,8 +64,8 @@ class LayerRow:
 class Sink:
     """A place that heads give much attention to.
 
-    It ``leads`` in that many heads: there it gets more than any other place, of those that at least a quarter
-    of the rows see, from the average row that sees it: ``where_it_leads`` in those heads, ``everywhere`` in
+    It ``leads`` in that many heads: there it gets more than any other place, of those that at least half of
+    the rows see, from the average row that sees it: ``where_it_leads`` in those heads, ``everywhere`` in
     all.
     """
 

@@ -102,7 +102,8 @@ def _head(result: Inspection, head: HeadRow, statistic: str) -> str:
 
 def _error(heads: Sequence[HeadRow], statistic: str) -> str:
     errors = [value.standard_error for head in heads if (value := head.statistics[statistic]) is not None]
-    return f"{max(errors, default=nan):.2g}"
+    largest = max(errors, default=nan)
+    return f"{largest:.0f}" if largest >= 99.5 else f"{largest:.2g}"
 
 
 def _about_heads(result: Inspection) -> list[str]:
@@ -119,19 +120,19 @@ def _about_heads(result: Inspection) -> list[str]:
 def _sinks(result: Inspection) -> list[RenderableType]:
     if not result.sinks:
         return []
-    table = new_table("place", "token", "leads in", "there", "in all heads", left=[1])
+    table = new_table("place", "token", "leads in", "gets there", "in all heads", left=[1])
     for sink in result.sinks:
         table.add_row(
             f"{sink.place:,}",
             Text(quoted(sink.token, 24)),
             f"{sink.leads} of {len(result.heads)} heads",
-            f"{sink.where_it_leads:.2f}",
-            f"{sink.everywhere:.2f}",
+            f"{sink.where_it_leads:.3f}",
+            f"{sink.everywhere:.3f}",
         )
     return [
         paragraph(
-            "Sinks: the places that get most from the average row that sees them (of those that at least a",
-            "quarter of the rows see):",
+            "Sinks: the places that get most from the average row that sees them (of those that at least",
+            "half of the rows see):",
         ),
         table,
     ]
