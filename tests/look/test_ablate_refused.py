@@ -113,6 +113,14 @@ def test_compiled_code(backend, how):
         assert torch.equal(run(given), want)
 
 
+def test_compiled_code_does_not_hide_an_error_of_the_block():
+    torch._dynamo.reset()
+    model, given = Stack(fused), x()
+    run = torch.compile(lambda y: model(y), backend="aot_eager", fullgraph=True)
+    with torch.no_grad(), pytest.raises(ZeroDivisionError), ablate(model, "0.0"):
+        float(run(given).sum()) / 0
+
+
 def test_compiled_code_by_hand_is_never_seen():
     torch._dynamo.reset()
     model, given = Stack(by_hand), x()

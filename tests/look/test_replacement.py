@@ -113,6 +113,7 @@ def test_uniform_leaves_sinks_out():
         ("padding and causal", KEEP),
         ("left padding of hand", KEEP),
         ("padding of a memory", torch.ones(2, 3)),
+        ("a row that sees only what comes later", torch.tensor([[0, 1, 1, 1, 1, 1]] * 2)),
     ],
 )
 def test_the_mean_is_over_the_real_rows(case, rows):
@@ -122,6 +123,9 @@ def test_the_mean_is_over_the_real_rows(case, rows):
         "left padding of hand": {"attn_mask": causal},
         "padding of a memory": {"attn_mask": KEEP[:, None, None], "shapes": ((2, 4, 3, 8), (2, 4, 6, 8))},
     }
+    later = torch.ones(6, 6).bool()
+    later[0, 0] = False
+    more["a row that sees only what comes later"] = {"attn_mask": later, "is_causal": True}
     options = more[case] if case in more else CASES[case][0]
     got, call = one(Mean(), heads=(2,), **options)
     want = call.output[:, 2][rows.bool()].mean(0)

@@ -127,7 +127,7 @@ class Uniform:
         self, call: AttentionCall, heads: Sequence[int]
     ) -> Float[Tensor, "batch chosen query value_dim"]:
         chosen = call.of(heads)
-        mask = replace(chosen, visible=visible_pairs(chosen), bias=None).mask
+        mask = replace(chosen, visible=visible_pairs(chosen)).mask
         # as wide as the values, so that a fused kernel serves
         return attention(torch.zeros_like(chosen.output), torch.zeros_like(chosen.v), chosen.v, mask=mask)
 

@@ -135,9 +135,8 @@ class Trail:
                 self.waiting.remove(step)
                 self.done = step.path, [known for known, _ in step.known]
                 return found
-        path_done, known = self.done
-        if any(ref() is x for ref in known for x in args if x is not None):
-            self.lost.append((path_done, _TWICE))
+        if any(known() is x for x in _tensors(args) for known in self.done[1]):
+            self.lost.append((self.done[0], _TWICE))
         made = _scores(func, args, kwargs, result, path)
         if made is not None:
             self.waiting.append(made)
