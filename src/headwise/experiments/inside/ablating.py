@@ -7,21 +7,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import comb, prod
 
-from headwise import look
 from headwise.core import HeadwiseError
 from headwise.core.shapes import check_positive
 from headwise.experiments.inside.ablation import Ablation, Effect
 from headwise.experiments.inside.outcome import Outcome, outcome_of
 from headwise.experiments.inside.subject import Subject, subject_of
 from headwise.experiments.progress import each
+from headwise.look import AttentionCall, Head, Mean, Replacement, Uniform, Zero, ablate, watch
 from headwise.look.head import HeadLike
 from headwise.look.layers import Layers
 from headwise.models import Model
 
-REPLACEMENTS: dict[str, look.Replacement] = {
-    "zero": look.Zero(),
-    "mean": look.Mean(),
-    "uniform": look.Uniform(),
+REPLACEMENTS: dict[str, Replacement] = {
+    "zero": Zero(),
+    "mean": Mean(),
+    "uniform": Uniform(),
 }
 _MOST_SEED = 2**63 - 1
 
@@ -51,12 +51,12 @@ def ablate_heads(
     _check(to, draws, seed)
     subject = subject_of(model, text)
     layers = Layers()
-    with look.watch(subject.network, lambda call: _note(layers, call)):
+    with watch(subject.network, lambda call: _note(layers, call)):
         base = outcome_of(subject)
     chosen = list(dict.fromkeys(layers.all_of(heads, who="ablate")))
     if not chosen:
         raise _refused("heads", "at least one", "none", "Without any nothing changes")
-    with look.ablate(subject.network, chosen, REPLACEMENTS[to]) as coverage:
+    with ablate(subject.network, chosen, REPLACEMENTS[to]) as coverage:
         together = _effect(outcome_of(subject), base, chosen)
     singles = [[head] for head in chosen] if len(chosen) > 1 else []
     others = random_draws(chosen, list(layers.heads.values()), draws, seed)
@@ -77,25 +77,22 @@ def ablate_heads(
     )
 
 
-def random_draws(
-    chosen: Sequence[look.Head], sizes: Sequence[int], draws: int, seed: int
-) -> list[list[look.Head]]:
+def random_draws(chosen: Sequence[Head], sizes: Sequence[int], draws: int, seed: int) -> list[list[Head]]:
     """Sets of as many other heads of each layer, all different; fewer where there are not so many sets.
 
-    >>> [[str(head) for head in draw] for draw in random_draws([look.Head(0, 1)], [3], draws=5, seed=0)]
+    >>> [[str(head) for head in draw] for draw in random_draws([Head(0, 1)], [3], draws=5, seed=0)]
     [['0.2'], ['0.0']]
     """
     wanted = Counter(int(head.layer) for head in chosen)
     others = {
-        layer: [head for head in range(sizes[layer]) if look.Head(layer, head) not in chosen]
-        for layer in wanted
+        layer: [head for head in range(sizes[layer]) if Head(layer, head) not in chosen] for layer in wanted
     }
     sets = prod(comb(len(others[layer]), count) for layer, count in wanted.items())
     source = random.Random(seed)
-    found: dict[tuple[look.Head, ...], list[look.Head]] = {}
+    found: dict[tuple[Head, ...], list[Head]] = {}
     while len(found) < min(draws, sets):
         draw = tuple(
-            look.Head(layer, head)
+            Head(layer, head)
             for layer in sorted(wanted)
             for head in sorted(source.sample(others[layer], wanted[layer]))
         )
@@ -103,16 +100,16 @@ def random_draws(
     return list(found.values())
 
 
-def _without(subject: Subject, base: Outcome, heads: Sequence[look.Head], to: str) -> Effect:
-    with look.ablate(subject.network, heads, REPLACEMENTS[to]):
+def _without(subject: Subject, base: Outcome, heads: Sequence[Head], to: str) -> Effect:
+    with ablate(subject.network, heads, REPLACEMENTS[to]):
         return _effect(outcome_of(subject), base, heads)
 
 
-def _effect(outcome: Outcome, base: Outcome, heads: Sequence[look.Head]) -> Effect:
+def _effect(outcome: Outcome, base: Outcome, heads: Sequence[Head]) -> Effect:
     return outcome.against(base, [str(head) for head in heads])
 
 
-def _note(layers: Layers, call: look.AttentionCall) -> None:
+def _note(layers: Layers, call: AttentionCall) -> None:
     layers.note(call)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from headwise import look
 from headwise.core import HeadwiseError
 from headwise.experiments.inside.inspection import HeadRow, Inspection, LayerRow, Sink, Value
 from headwise.experiments.inside.recorded import recorded, rows_to_read
 from headwise.experiments.inside.subject import Subject, subject_of
+from headwise.look import Recording
 from headwise.look.sums import STATISTICS
 from headwise.models import Model
 
@@ -40,7 +40,7 @@ def inspect_text(
     >>> from headwise.models import open_model
     >>> result = inspect_text(open_model(), "The cat sat on the mat.")
     >>> len(result.heads), result.sinks[0].token, result.coverage.complete
-    (72, '[SEP]', True)
+    (72, '[CLS]', True)
     """
     if statistic not in STATISTICS:
         raise HeadwiseError(
@@ -76,7 +76,7 @@ def inspect_text(
     )
 
 
-def _heads(recording: look.Recording) -> list[HeadRow]:
+def _heads(recording: Recording) -> list[HeadRow]:
     means = {name: recording.mean(name).tolist() for name in STATISTICS}
     errors = {name: recording.standard_error(name).tolist() for name in STATISTICS}
     found = []
@@ -95,7 +95,7 @@ def _heads(recording: look.Recording) -> list[HeadRow]:
     return found
 
 
-def _sinks(recording: look.Recording, subject: Subject) -> list[Sink]:
+def _sinks(recording: Recording, subject: Subject) -> list[Sink]:
     """The places that lead in most heads, over the layers whose keys are the tokens of the text."""
     length = len(subject.tokens)
     sums = [layer.sums for layer in recording.layers.values() if layer.sums.received.shape[1] == length]

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwise import look
 from headwise.core import HeadwiseError
 from headwise.core.shapes import check_positive
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.progress import counting
+from headwise.look import AttentionCall, OnDisk, Recording, record, save
 from headwise.look.kept import Kept
 from headwise.look.recording_file import check_folder
 
@@ -42,25 +42,25 @@ def rows_to_read(rows: int | str | None, tokens: int) -> int | None:
     return rows if rows < tokens else None
 
 
-def recorded(subject: Subject, rows: int | None, save: Path | None) -> look.Recording:
-    """One pass of the model over its text; with ``save``, queries and keys are kept there, and all is saved.
+def recorded(subject: Subject, rows: int | None, folder: Path | None) -> Recording:
+    """One pass of the model over its text; kept and saved where there is a ``folder``.
 
     The logits of a language model are computed for the last token alone: 10,000 tokens of 49,152 logits
     would take 2 GB. Raises HeadwiseError as ``look.record`` does, and if the folder cannot be written.
     """
-    if save is None:
+    if folder is None:
         return _run(subject, rows, None)
-    with _nothing_left_behind(save) as files:
-        check_folder(save, who="inspect")
-        recording = _run(subject, rows, _Noted(save, files))
-        look.save(recording, save)
+    with _nothing_left_behind(folder) as files:
+        check_folder(folder, who="inspect")
+        recording = _run(subject, rows, _Noted(folder, files))
+        save(recording, folder)
         return recording
 
 
-def _run(subject: Subject, rows: int | None, keep: look.OnDisk | None) -> look.Recording:
+def _run(subject: Subject, rows: int | None, keep: OnDisk | None) -> Recording:
     doing = f"{subject.name}: layers read"
     with (
-        look.record(subject.network, rows=rows, special=subject.special, keep=keep) as recording,
+        record(subject.network, rows=rows, special=subject.special, keep=keep) as recording,
         counting(doing, lambda: len(recording.layers), subject.layers),
     ):
         subject.run(logits_to_keep=1, use_cache=False)
@@ -68,14 +68,14 @@ def _run(subject: Subject, rows: int | None, keep: look.OnDisk | None) -> look.R
     return recording
 
 
-class _Noted(look.OnDisk):
+class _Noted(OnDisk):
     """Keeps on disk, and remembers what it wrote."""
 
     def __init__(self, folder: Path, files: list[Path]) -> None:
         super().__init__(folder)
         self.files = files
 
-    def keep(self, layer: str, document: int, call: look.AttentionCall) -> Kept:
+    def keep(self, layer: str, document: int, call: AttentionCall) -> Kept:
         kept = super().keep(layer, document, call)
         if isinstance(kept.tensors, Path):
             self.files.append(kept.tensors)

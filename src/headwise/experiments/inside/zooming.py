@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from headwise import look
 from headwise.core import HeadwiseError
 from headwise.experiments.inside.window import Pair, Window
+from headwise.look import Head, load
 from headwise.look.head import HeadLike, as_heads
 
 _WIDTH = 64
@@ -36,7 +36,7 @@ def zoom(
     Raises HeadwiseError if there is no whole recording, if it kept nothing, or if there is no such head or
     window.
     """
-    recording = look.load(folder)
+    recording = load(folder)
     chosen = _one(head)
     number = recording.names.index(recording.layer(chosen.layer).name)
     layer = recording.layer(number)
@@ -72,7 +72,7 @@ def zoom(
     )
 
 
-def _one(head: HeadLike) -> look.Head:
+def _one(head: HeadLike) -> Head:
     found = as_heads(head)
     if len(found) != 1:
         raise _refused("the head", "one head", f"{len(found)} heads", "A window shows one map")
