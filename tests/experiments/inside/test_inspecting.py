@@ -61,6 +61,19 @@ def test_sinks_lead_where_the_dense_columns_are_largest(inspected, dense):
     assert inspected.first_token_heads == int((dense[..., 0].mean(-1) > 0.5).sum())
 
 
+def test_places_that_few_rows_see_are_no_sinks(minilm):
+    model = causal_model(minilm, attn_implementation="eager")
+    dense = model.read(TEXT).weights.double()
+    length = dense.shape[-1]
+    sees = torch.ones(length, length).tril().sum(0)  # key j is seen by queries j to the last
+    received = (dense.sum(2) / sees).flatten(0, 1)[:, : (length + 1) // 2]
+    counts = torch.bincount(received.argmax(-1), minlength=received.shape[1])
+    result = inspect_text(causal_model(minilm), TEXT)
+    assert {sink.place: sink.leads for sink in result.sinks} == {
+        place: count for place, count in enumerate(counts.tolist()) if count
+    }
+
+
 def test_the_model_runs_as_it_always_does_and_is_unchanged(fused, inspected):
     assert inspected.coverage.complete
     assert inspected.coverage.seen == {"fused": 6}
@@ -184,11 +197,26 @@ def test_a_rotary_model_reads_on_beyond_its_length_and_says_so(minilm):
     check_face(result, "longer than the 8 tokens", coloured=True)
 
 
+def _breaks_late():
+    """A model whose second layer fails when the first has been kept."""
+    broken = torch.nn.Sequential(_Bare(), _Second())
+    torch.nn.init.constant_(broken[1].attention.in_proj_weight, torch.inf)
+    return Model("late", broken)
+
+
+class _Second(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, before):
+        x, _ = before
+        return self.attention(x, x, x)
+
+
 def test_a_failed_run_leaves_no_folder_and_no_files(tmp_path):
-    broken = _Bare()
-    torch.nn.init.constant_(broken.words.weight, torch.nan)
     with pytest.raises(HeadwiseError, match="first place"):
-        inspect_text(Model("bare", broken), "1,2", save=tmp_path / "new")
+        inspect_text(_breaks_late(), "1,2", save=tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -196,10 +224,8 @@ def test_a_failed_run_leaves_an_old_recording_as_it_was(tmp_path):
     folder = tmp_path / "old"
     inspect_text(Model("bare", _Bare()), "1,2,3", save=folder)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    broken = _Bare()
-    torch.nn.init.constant_(broken.attention.in_proj_weight, torch.inf)
     with pytest.raises(HeadwiseError):
-        inspect_text(Model("bare", broken), "1,2", save=folder)
+        inspect_text(_breaks_late(), "1,2", save=folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
