@@ -22,7 +22,17 @@ from headwise.core import (
 )
 from headwise.core.figures import check_picture, new_figure
 from headwise.core.files import check_writable
-from headwise.experiments import compare_head_counts, examine_encoding, permute_and_compare
+from headwise.experiments import (
+    ablate_heads,
+    compare_head_counts,
+    examine_encoding,
+    inspect_text,
+    permute_and_compare,
+    zoom,
+)
+from headwise.experiments.inside import given_text
+from headwise.experiments.inside.outcome import outcome_of
+from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
@@ -35,14 +45,13 @@ from headwise.look import (
     importance,
     load,
     record,
-    rollout,
     save,
     watch,
 )
 from headwise.look.kept import Kept
 from headwise.look.recording import Layer
 from headwise.look.sums import Sums
-from headwise.models import open_model, open_text_model
+from headwise.models import Model, open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
@@ -132,6 +141,43 @@ def recorded(model, *given):
 
 def of_heads(heads):
     return Layer("attn", heads, heads, "fused", 1, 1, Sums.empty(heads))
+
+
+class Attends(torch.nn.Module):
+    """A plain model on token numbers from 0 to 4."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(5, 8)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, numbers):
+        x = self.words(numbers)
+        return self.attention(x, x, x)[0]
+
+
+class Silent(Attends):
+    """The same, but it keeps what it finds to itself."""
+
+    def forward(self, numbers):
+        super().forward(numbers)
+
+
+PLAIN = Model("plain", torch.nn.Embedding(5, 2))
+PLAIN_ATTENTION = Model("plain", Attends())
+
+
+def one_token():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    network = LlamaForCausalLM(LlamaConfig(vocab_size=5, **sizes))
+    return Subject("tiny", network, ["a"], inputs={"input_ids": torch.tensor([[1]])})
+
+
+def saved(tmp):
+    inspect_text(PLAIN_ATTENTION, "1,2,3", save=tmp / "saved")
+    return tmp / "saved"
 
 
 # (what is called, with a folder to play in; words the message must hold)
@@ -257,6 +303,16 @@ BAD_CALLS = {
     "a file as the folder": (lambda tmp: save(Recording(Coverage("Tiny")), folder(tmp, "a") + "/a"), "save: the folder must be one that can be made", "File exists"),
     "a lost kept file": (lambda tmp: Kept("attn", 0, 1.0, None, tmp / "kept.safetensors").map(), "recording: the file of kept queries and keys must be there and whole, got 'kept.safetensors'", "No such file"),
     "a text too long": (lambda tmp: open_text_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
+    "a missing text file": (lambda tmp: given_text("foo.txt", who="inspect"), "inspect: the text must be a file that exists, or a text, got 'foo.txt'", "no file of that name"),
+    "a text that a plain model cannot read": (lambda tmp: inspect_text(PLAIN, "two words"), "plain: the text must be token numbers such as 5,17,3, got 'two words'", "has no tokenizer"),
+    "token numbers that a plain model does not know": (lambda tmp: inspect_text(PLAIN, "1,9"), "plain: the model must be one that can be called with token numbers of shape [1, 2], got IndexError: index out of range in self"),
+    "a text for a model of sounds": (lambda tmp: inspect_text(SpeechModel("whisper", layer, None, None), "word"), "whisper: the text must be left out, got 'word'", "A SpeechModel takes no text alone"),
+    "an inspection of an unknown statistic": (lambda tmp: inspect_text(PLAIN, "1", statistic="mood"), "inspect: the statistic must be one of entropy, confidence,", "got 'mood'"),
+    "rows in words": (lambda tmp: inspect_text(PLAIN, "1", rows="many"), "inspect: rows must be a number or 'all', got 'many'"),
+    "a window outside the text": (lambda tmp: zoom(saved(tmp), "0.0", queries="2:9"), "zoom: queries must be a range within 0:3, got 2:9", "The text has 3 tokens"),
+    "no heads to remove": (lambda tmp: ablate_heads(PLAIN_ATTENTION, "1,2", []), "ablate: heads must be at least one, got none"),
+    "an output without numbers": (lambda tmp: ablate_heads(Model("dumb", Silent()), "1,2", "0.0"), "dumb: the model's output must be a tensor of numbers, or a tuple or dictionary with one, got NoneType"),
+    "a loss of one token": (lambda tmp: outcome_of(one_token()), "tiny: the text must be at least two tokens, got 1"),
 }  # fmt: skip
 
 

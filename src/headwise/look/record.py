@@ -154,7 +154,7 @@ class _Recorder:
                 who="record",
                 what="the model",
                 expected="run in the block and to call attention",
-                got=str(self.recording.coverage),
+                got="; ".join(str(self.recording.coverage).splitlines()),
                 why="Nothing was recorded",
                 do="Run the model inside the block, on one thread and not as TorchScript",
             )
