@@ -61,13 +61,12 @@ class AttentionMap:
         bias: Float[Tensor, "#batch #heads query key"] | BiasFunction | None = None,
         scale: float | None = None,
         softcap: float | None = None,
-        sinks: Float[Tensor, " heads"] | None = None,
+        sinks: Float[Tensor, " heads"] | Float[Tensor, "#batch heads query"] | None = None,
     ) -> None:
         check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
         self.q, self.k = q.detach(), k.detach()
         self.how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
-        check_sinks(sinks, heads=q.shape[1])
-        self.sinks = None if sinks is None else sinks.detach()
+        self.sinks = check_sinks(sinks, tuple(q.shape[:3]), wide(q[:0]).dtype)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

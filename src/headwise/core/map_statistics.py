@@ -118,20 +118,21 @@ def bin_of(length: int, bins: int, device: torch.device) -> Tensor:
 
 
 def _of_rows(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
-    at_self, at_previous, at_next = (_diagonal(piece, first_slot + offset) for offset in (0, -1, 1))
     first = piece.columns.start == 0 and piece.weights.shape[-1] > 0
-    on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(at_self)
+    on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(piece.mass)
     largest = (piece.largest_weight, piece.largest_score)
-    mean, spread = mean_and_spread(piece, first_slot)
-    entropy = piece.entropy()
-    return entropy, *largest, piece.log_normalizer, at_self, at_previous, at_next, on_first, mean, spread
+    beside = _beside(piece, first_slot)
+    distance = mean_and_spread(piece, first_slot)
+    return piece.entropy(), *largest, piece.log_normalizer, *beside, on_first, *distance
 
 
-def _diagonal(piece: Piece, shift: int) -> Tensor:
-    places = piece.rows + (shift - piece.columns.start)
+def _beside(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
+    """The weights on each query's own place, the one before and the one after, 0 where there is none."""
     width = piece.weights.shape[-1]
-    exists = (places >= 0) & (places < width)
-    found = piece.weights.new_zeros(piece.weights.shape[:-1])
-    rows = torch.arange(len(places), device=places.device)[exists]
-    found[:, :, rows] = piece.weights[:, :, rows, places[exists]]
-    return found
+    if not width:
+        return (torch.zeros_like(piece.mass),) * 3
+    own = piece.rows + (first_slot - piece.columns.start)
+    places = torch.stack([own, own - 1, own + 1])
+    rows = torch.arange(len(own), device=own.device)
+    found = piece.weights[:, :, rows, places.clamp(0, width - 1)]
+    return found.masked_fill_((places < 0) | (places >= width), 0.0).unbind(2)
