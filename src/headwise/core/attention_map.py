@@ -25,7 +25,7 @@ from headwise.core.map_inputs import (
 from headwise.core.map_picture import HTML_BINS, TEXT_BINS, as_html, as_text
 from headwise.core.map_pieces import Piece, pieces_of
 from headwise.core.map_products import Transposed, product
-from headwise.core.map_statistics import Received, Statistics, statistics_of
+from headwise.core.map_statistics import Statistics, received_by, statistics_of
 from headwise.core.map_values import lengths_of, with_key_bias
 from headwise.core.masks import Mask
 from headwise.core.shapes import check_positive
@@ -36,8 +36,9 @@ class AttentionMap:
 
     The shape is ``batch heads query key``; grouped queries are counted as query heads. Nothing of size
     query * key is ever held: each reading goes through blocks of queries, exactly, in float32 or better.
-    ``sinks``, one learned logit for each head, take part in the softmax and are no key, so with them rows add
-    up to less than 1. A query that sees no key has a row of zeros. A map is a record: it passes no gradient.
+    ``sinks``, a logit for each head or for each of its queries, take part in the softmax and are no key, so
+    with them rows add up to less than 1. A query that sees no key has a row of zeros. A map is a record: it
+    passes no gradient.
 
     Vaswani et al. 2017, arXiv 1706.03762, eq. (1). Raises HeadwiseError if the inputs do not fit each other.
 
@@ -66,7 +67,7 @@ class AttentionMap:
         check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
         self.q, self.k = q.detach(), k.detach()
         self.how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
-        self.sinks = check_sinks(sinks, tuple(q.shape[:3]), wide(q[:0]).dtype)
+        self.sinks = check_sinks(sinks, self.shape[:3], self.dtype)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -84,9 +85,7 @@ class AttentionMap:
 
         Any reading can be built on it. A pass is what takes time, so readings can share one.
         """
-        if queries is not None:
-            check_indices(queries, self.shape[2], what="queries")
-        return pieces_of(self.q, self.k, self.how, self.sinks, queries)
+        return self._pieces(queries, reuse=False)
 
     def __matmul__(
         self, values: Float[Tensor, "#batch #heads key columns"]
@@ -95,13 +94,13 @@ class AttentionMap:
         batch, heads, _, keys = self.shape
         check_batched(values, (batch, heads, keys), what="values")
         found = [self._zeros(0, values.shape[-1])]
-        found += [product(piece.weights, values[:, :, piece.columns]) for piece in self.pieces()]
+        found += [product(piece.weights, values[:, :, piece.columns]) for piece in self._pieces()]
         return torch.cat(found, dim=2)
 
     @property
     def T(self) -> Transposed:  # noqa: N802
         """``P^T``, for ``map.T @ values``."""
-        return Transposed(self.pieces, self.shape, self._zeros(0))
+        return Transposed(self._pieces, self.shape, self._zeros(0))
 
     def log_normalizer(self) -> Float[Tensor, "batch heads query"]:
         """``log sum_j exp(S_ij)`` of each query, sinks included; minus infinity where nothing is seen."""
@@ -113,7 +112,7 @@ class AttentionMap:
 
     def received(self) -> Float[Tensor, "batch heads key"]:
         """``sum_i p_ij``: how much attention each key gets from all queries together."""
-        return self._received(bins=1).total.to(self.dtype)
+        return received_by(self._pieces(), self.shape, self._zeros(0), 1).total.to(self.dtype)
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "batch heads entries"]:
         """``p_(i, i + offset)``, from each query's own place among the keys: -1 is the previous token.
@@ -136,7 +135,7 @@ class AttentionMap:
         rows, place = torch.unique(queries, return_inverse=True)
         found = self._zeros(len(queries))
         done = 0
-        for piece in self.pieces(rows):
+        for piece in self._pieces(rows):
             here = (place >= done) & (place < done + len(piece.rows))
             here &= (keys >= piece.columns.start) & (keys < piece.columns.stop)
             found[:, :, here] = piece.weights[:, :, place[here] - done, keys[here] - piece.columns.start]
@@ -165,11 +164,11 @@ class AttentionMap:
     def pool(self, bins: int = 64) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """An overview: the mass that the average query of a bin of queries gives to each bin of keys."""
         check_positive(bins, who="AttentionMap.pool", what="bins")
-        return self._received(bins).pool()
+        return received_by(self._pieces(), self.shape, self._zeros(0), bins).pool()
 
     def distance(self) -> Distance:
         """How far each query looks, in tokens: mean, spread, and the mass by distance in doubling bins."""
-        return distance_of(self.pieces(), self.shape, self._zeros(0))
+        return distance_of(self._pieces(), self.shape, self._zeros(0))
 
     def statistics(
         self,
@@ -184,7 +183,7 @@ class AttentionMap:
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        return statistics_of(self.pieces(queries), self.shape, self._zeros(0), keep, bins)
+        return statistics_of(self._pieces(queries), self.shape, self._zeros(0), keep, bins)
 
     def top(
         self, k: int, queries: Int[Tensor, " rows"] | None = None
@@ -193,7 +192,7 @@ class AttentionMap:
         check_positive(k, who="AttentionMap.top", what="k")
         k = min(k, self.shape[3])
         weights, keys = [self._zeros(0, k)], [self._zeros(0, k).long()]
-        for piece in self.pieces(queries):
+        for piece in self._pieces(queries):
             short = max(0, k - piece.weights.shape[-1])
             found = torch.nn.functional.pad(piece.weights, (0, short)).topk(k, dim=-1)
             weights.append(found.values)
@@ -228,24 +227,23 @@ class AttentionMap:
     def _repr_html_(self) -> str:
         return as_html(repr(self), self.pool(HTML_BINS)[0] if self.shape[0] else None)
 
+    def _pieces(self, queries: Tensor | None = None, *, reuse: bool = True) -> Iterator[Piece]:
+        if queries is not None:
+            check_indices(queries, self.shape[2], what="queries")
+        return pieces_of(self.q, self.k, self.how, self.sinks, queries, reuse=reuse)
+
     def _of_rows(self, read: Callable[[Piece], Tensor]) -> Tensor:
-        return torch.cat([self._zeros(0), *map(read, self.pieces())], dim=2)
+        return torch.cat([self._zeros(0), *map(read, self._pieces())], dim=2)
 
     def _rectangle(self, queries: Tensor, keys: Tensor) -> Tensor:
         check_dense((*self.shape[:2], len(queries), len(keys)), self.dtype)
         found, done = self._zeros(len(queries), len(keys)), 0
-        for piece in self.pieces(queries):
+        for piece in self._pieces(queries):
             inside = (keys >= piece.columns.start) & (keys < piece.columns.stop)
             stop = done + len(piece.rows)
             found[:, :, done:stop, inside] = piece.weights[..., keys[inside] - piece.columns.start]
             done = stop
         return found
-
-    def _received(self, bins: int) -> Received:
-        received = Received(self.shape, self._zeros(0), bins)
-        for piece in self.pieces():
-            received.add(piece, None)
-        return received
 
     def _zeros(self, *sizes: int) -> Tensor:
         return self.q.new_zeros(*self.shape[:2], *sizes, dtype=self.dtype)

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from headwise.core.autocast import without_autocast
-from headwise.core.map_pieces import Piece, is_run
+from headwise.core.map_pieces import Piece
+from headwise.core.map_scores import is_run
 
 _RUN = 64  # keys whose moments are taken about their own middle
 _SHORTEST_RUN = 16
@@ -83,17 +85,17 @@ def sums_of_diagonals(
 ) -> Float[Tensor, "batch heads offsets"]:
     """The sum of each diagonal, from the one entry in the lower left corner to that in the upper right.
 
-    In memory, the next entry of a diagonal is one row and one place on: diagonals are columns of another view.
+    In memory the next entry of a diagonal is one row and one place on, so another view has them as columns.
 
     >>> sums_of_diagonals(torch.tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]]))
     tensor([[[4., 6., 8., 3.]]])
     """
     rows, columns = weights.shape[-2:]
+    more = rows - 1
     if columns < rows:
-        return _slanted(torch.nn.functional.pad(weights, (rows - 1, rows - 1))).sum(-2)
-    before = sums_of_diagonals(weights[..., : rows - 1])[..., : rows - 1]  # those that not all rows have
-    after = sums_of_diagonals(weights[..., columns - rows + 1 :])[..., rows - 1 :]
-    return torch.cat([before, _slanted(weights).sum(-2), after], dim=-1)
+        return _slanted(pad(weights, (more, more))).sum(-2)
+    left, right = pad(weights[..., :more], (more, 0)), pad(weights[..., columns - more :], (0, more))
+    return torch.cat([_slanted(part).sum(-2) for part in (left, weights, right)], dim=-1)
 
 
 def _slanted(weights: Tensor) -> Tensor:
@@ -163,7 +165,7 @@ def _moments_of_runs(weights: Tensor, run: int) -> tuple[Tensor, Tensor]:
     """Of each run of keys the sums of ``p``, ``p u`` and ``p u^2``, and where its middle is."""
     width = weights.shape[-1]
     if width % run:
-        weights = torch.nn.functional.pad(weights, (0, -width % run))
+        weights = pad(weights, (0, -width % run))
     runs = weights.shape[-1] // run
     u = torch.arange(run, device=weights.device) - run // 2
     powers = torch.stack([u**0, u, u**2], dim=-1).to(weights.dtype)

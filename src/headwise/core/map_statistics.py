@@ -96,16 +96,33 @@ class Received:
         choice = torch.nn.functional.one_hot(place, len(bins)).T.to(piece.weights.dtype)[None, None]
         choice = choice if count is None else choice * count[:, None, None]
         with without_autocast(piece.weights.device):
-            given = (choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights).double()
+            given = choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
         self.total[..., piece.columns] += given.sum(2)
         of_bins = given.new_zeros(*given.shape[:3], self.key_bins)
         of_bins.index_add_(-1, self.bin_of_key[piece.columns], given)
-        self.pooled.index_add_(2, bins, of_bins)
+        self.pooled.index_add_(2, bins, of_bins.double())
         self.counted.index_add_(1, bins, choice.sum(-1)[:, 0].double().expand(len(self.counted), -1))
 
     def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""
         return (self.pooled / self.counted.clamp(min=1)[:, None, :, None]).to(self.like.dtype)
+
+
+def received_by(
+    pieces: Iterable[Piece], shape: tuple[int, int, int, int], like: Tensor, bins: int
+) -> Received:
+    """What the keys of a map get from all its queries.
+
+    >>> from headwise.core import AttentionMap, Causal
+    >>> x = torch.zeros(1, 1, 2, 2)
+    >>> received_by(AttentionMap(x, x, mask=Causal()).pieces(), (1, 1, 2, 2), x[:, :, :0, 0], bins=2).pool()
+    tensor([[[[1.0000, 0.0000],
+              [0.5000, 0.5000]]]])
+    """
+    received = Received(shape, like, bins)
+    for piece in pieces:
+        received.add(piece, None)
+    return received
 
 
 def bin_of(length: int, bins: int, device: torch.device) -> Tensor:
