@@ -64,7 +64,7 @@ def pieces_of(
     matrices, keys = q.shape[0] * q.shape[1], k.shape[2]
     most = (_PIECE_ELEMENTS_CUDA if q.is_cuda else _PIECE_ELEMENTS) // max(1, matrices)
     largest = matrices * min(len(rows) * keys, max(most, _FEWEST_ROWS * keys))
-    made = MapScores(q, k, how, largest)
+    made = MapScores(q, k, how, len(rows), largest)
     memory = Memory(made.wide_keys, largest) if reuse else None
     for some in _split(rows, made, most):
         block, scores = made.of(some)

@@ -12,6 +12,7 @@ from headwise.core.autocast import without_autocast
 from headwise.core.block import Block, Scores
 from headwise.core.blocks import capped_and_biased, wide
 
+_ROWS_TO_TRANSPOSE = 1024  # of which the product gains more than it takes to copy the keys
 _EDGE = 64  # columns begin and end at multiples of it, which readings that go by runs of keys like
 
 
@@ -34,10 +35,12 @@ class Memory:
 class MapScores:
     """``cap(scale * Q K^T) + bias`` of some rows over the keys they reach; good until the next is asked for.
 
-    A hidden score is the lowest finite number, so that a row may hold nothing else.
+    ``rows`` of them will be asked for in all, and at most ``most`` scores at once. A hidden score is the
+    lowest finite number, so that a row may hold nothing else.
 
     >>> x = torch.ones(1, 1, 3, 4)
-    >>> block, scores = MapScores(x, x, Scores(None, None, 0.5, None), most=9).of(torch.tensor([0, 2]))
+    >>> made = MapScores(x, x, Scores(None, None, 0.5, None), rows=2, most=6)
+    >>> block, scores = made.of(torch.tensor([0, 2]))
     >>> block.columns, scores
     (slice(0, 3, None), tensor([[[[2., 2., 2.],
               [2., 2., 2.]]]]))
@@ -48,11 +51,14 @@ class MapScores:
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
         how: Scores,
+        rows: int,
         most: int,
     ) -> None:
         self.q, self.k, self.how = q, k, how
         self.first_slot = k.shape[2] - q.shape[2]
-        self.wide_keys = wide(k).mT.flatten(0, 1).contiguous()  # of this layout the product is quickest
+        self.wide_keys = wide(k).mT.flatten(0, 1)
+        if rows >= _ROWS_TO_TRANSPOSE:
+            self.wide_keys = self.wide_keys.contiguous()
         self.memory = Memory(self.wide_keys, most)
 
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
