@@ -183,7 +183,8 @@ class AttentionMap:
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        return statistics_of(self._pieces(queries), self.shape, self._zeros(0), keep, bins)
+        rows = self.shape[2] if queries is None else len(queries)
+        return statistics_of(self._pieces(queries), self.shape, self._zeros(0), rows, keep, bins)
 
     def top(
         self, k: int, queries: Int[Tensor, " rows"] | None = None

@@ -38,27 +38,30 @@ def statistics_of(
     pieces: Iterable[Piece],
     shape: tuple[int, int, int, int],
     like: Tensor,
+    rows: int,
     keep: Bool[Tensor, "batch query"] | None,
     bins: int,
 ) -> Statistics:
-    """Every statistic from one pass; queries that ``keep`` leaves out count in no sum over queries.
+    """Every statistic of ``rows`` queries from one pass; those that ``keep`` leaves out are in no sum.
 
     >>> from headwise.core import AttentionMap, Causal
     >>> x = torch.zeros(1, 1, 4, 2)
     >>> AttentionMap(x, x, mask=Causal()).statistics().on_first[0, 0]
     tensor([1.0000, 0.5000, 0.3333, 0.2500])
     """
-    _, _, queries, keys = shape
-    rows: list[list[Tensor]] = [[like.new_zeros(*shape[:2], 0)] for _ in range(10)]
+    batch, heads, queries, keys = shape
+    table = like.new_empty(10, batch, heads, rows)  # small tensors between large ones would scatter memory
     offsets, received = ByOffset(shape, like), Received(shape, like, bins)
+    done = 0
     for piece in pieces:
         count = None if keep is None else keep[:, piece.rows].to(like.dtype)
-        for found, part in zip(rows, _of_rows(piece, keys - queries), strict=True):
-            found.append(part)
+        here = table[..., done : done + len(piece.rows)]
+        for found, part in zip(here, _of_rows(piece, keys - queries), strict=True):
+            found.copy_(part)
+        done += len(piece.rows)
         offsets.add(piece, count)
         received.add(piece, count)
-    *of_rows, mean, spread = (torch.cat(parts, dim=2) for parts in rows)
-    entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first = of_rows
+    entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first, mean, spread = table
     histogram, edges = offsets.histogram()
     histogram = (histogram / received.counted.sum(-1).clamp(min=1)[:, None, None]).to(like.dtype)
     distance = Distance(mean, spread, histogram, edges)
