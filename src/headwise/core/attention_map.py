@@ -36,9 +36,8 @@ class AttentionMap:
 
     The shape is ``batch heads query key``; grouped queries are counted as query heads. Nothing of size
     query * key is ever held: each reading goes through blocks of queries, exactly, in float32 or better.
-    ``sinks``, a logit for each head or for each of its queries, take part in the softmax and are no key, so
-    with them rows add up to less than 1. A query that sees no key has a row of zeros. A map is a record: it
-    passes no gradient.
+    ``sinks``, logits of heads or of their queries, take part in the softmax and are no key: rows then add up
+    to less than 1. A query that sees no key has a row of zeros. A map is a record: it passes no gradient.
 
     Vaswani et al. 2017, arXiv 1706.03762, eq. (1). Raises HeadwiseError if the inputs do not fit each other.
 
@@ -93,9 +92,7 @@ class AttentionMap:
         """``P W``: each query's weighted average of the rows of ``values``."""
         batch, heads, _, keys = self.shape
         check_batched(values, (batch, heads, keys), what="values")
-        found = [self._zeros(0, values.shape[-1])]
-        found += [product(piece.weights, values[:, :, piece.columns]) for piece in self._pieces()]
-        return torch.cat(found, dim=2)
+        return self._of_rows(lambda part: product(part.weights, values[:, :, part.columns]), values.shape[3])
 
     @property
     def T(self) -> Transposed:  # noqa: N802
@@ -175,16 +172,21 @@ class AttentionMap:
         *,
         queries: Int[Tensor, " rows"] | None = None,
         keep: Bool[Tensor, "batch query"] | None = None,
+        classes: Bool[Tensor, "classes key"] | None = None,
         bins: int = 64,
     ) -> Statistics:
         """The usual readings together, in the time of one pass, for all queries or those asked for.
 
-        ``keep`` leaves queries out of every sum over queries, such as those of padding.
+        ``keep`` leaves queries out of every sum over queries, such as those of padding. ``classes`` of keys
+        are those of ``mass``.
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        rows = self.shape[2] if queries is None else len(queries)
-        return statistics_of(self._pieces(queries), self.shape, self._zeros(0), rows, keep, bins)
+        if classes is not None:
+            check_classes(classes, self.shape[3])
+        pieces = self._pieces(queries)
+        like = self._zeros(self.shape[2] if queries is None else len(queries))
+        return statistics_of(pieces, self.shape, like, keep, classes, bins)
 
     def top(
         self, k: int, queries: Int[Tensor, " rows"] | None = None
@@ -211,10 +213,10 @@ class AttentionMap:
         Kobayashi et al. 2020, arXiv 2004.10102, section 3.
         """
         batch, heads, _, keys = self.shape
+        how = self.how
         check_values(v, output_weight, (batch, heads, self.k.shape[1], keys))
-        bias = with_key_bias(self.how.bias, lengths_of(v, output_weight, heads).log())
-        mask, scale, softcap = self.how.mask, self.how.scale, self.how.softcap
-        return AttentionMap(self.q, self.k, mask=mask, bias=bias, scale=scale, softcap=softcap)
+        bias = with_key_bias(how.bias, lengths_of(v, output_weight, heads).log())
+        return AttentionMap(self.q, self.k, mask=how.mask, bias=bias, scale=how.scale, softcap=how.softcap)
 
     def __repr__(self) -> str:
         batch, heads, queries, keys = self.shape
@@ -233,8 +235,8 @@ class AttentionMap:
             check_indices(queries, self.shape[2], what="queries")
         return pieces_of(self.q, self.k, self.how, self.sinks, queries, reuse=reuse)
 
-    def _of_rows(self, read: Callable[[Piece], Tensor]) -> Tensor:
-        return torch.cat([self._zeros(0), *map(read, self._pieces())], dim=2)
+    def _of_rows(self, read: Callable[[Piece], Tensor], *sizes: int) -> Tensor:
+        return torch.cat([self._zeros(0, *sizes), *map(read, self._pieces())], dim=2)
 
     def _rectangle(self, queries: Tensor, keys: Tensor) -> Tensor:
         check_dense((*self.shape[:2], len(queries), len(keys)), self.dtype)

@@ -12,6 +12,7 @@ from torch import Tensor
 from headwise.core.autocast import without_autocast
 from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
 from headwise.core.map_pieces import Piece
+from headwise.core.map_products import product
 
 
 class Statistics(NamedTuple):
@@ -29,6 +30,7 @@ class Statistics(NamedTuple):
     on_previous: Float[Tensor, "batch heads query"]
     on_next: Float[Tensor, "batch heads query"]
     on_first: Float[Tensor, "batch heads query"]
+    on_classes: Float[Tensor, "batch heads query classes"]
     received: Float[Tensor, "batch heads key"]
     pool: Float[Tensor, "batch heads query_bins key_bins"]
     distance: Distance
@@ -37,28 +39,32 @@ class Statistics(NamedTuple):
 def statistics_of(
     pieces: Iterable[Piece],
     shape: tuple[int, int, int, int],
-    like: Tensor,
-    rows: int,
+    like: Float[Tensor, "batch heads rows"],
     keep: Bool[Tensor, "batch query"] | None,
+    classes: Bool[Tensor, "classes key"] | None,
     bins: int,
 ) -> Statistics:
-    """Every statistic of ``rows`` queries from one pass; those that ``keep`` leaves out are in no sum.
+    """Every statistic of as many rows as ``like`` has, from one pass; what ``keep`` leaves out is in no sum.
 
     >>> from headwise.core import AttentionMap, Causal
     >>> x = torch.zeros(1, 1, 4, 2)
     >>> AttentionMap(x, x, mask=Causal()).statistics().on_first[0, 0]
     tensor([1.0000, 0.5000, 0.3333, 0.2500])
     """
-    batch, heads, queries, keys = shape
+    _, _, queries, keys = shape
+    batch, heads, rows = like.shape
     table = like.new_empty(10, batch, heads, rows)  # small tensors between large ones would scatter memory
+    values = like.new_zeros(keys, 0) if classes is None else classes.T.to(like)
+    on_classes = like.new_empty(batch, heads, rows, values.shape[1])
     offsets, received = ByOffset(shape, like), Received(shape, like, bins)
     done = 0
     for piece in pieces:
         count = None if keep is None else keep[:, piece.rows].to(like.dtype)
-        here = table[..., done : done + len(piece.rows)]
-        for found, part in zip(here, _of_rows(piece, keys - queries), strict=True):
+        here = slice(done, done + len(piece.rows))
+        for found, part in zip(table[..., here], _of_rows(piece, keys - queries), strict=True):
             found.copy_(part)
-        done += len(piece.rows)
+        on_classes[:, :, here] = product(piece.weights, values[None, None, piece.columns])
+        done = here.stop
         offsets.add(piece, count)
         received.add(piece, count)
     entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first, mean, spread = table
@@ -74,6 +80,7 @@ def statistics_of(
         at_previous,
         at_next,
         at_first,
+        on_classes,
         received.total.to(like.dtype),
         received.pool(),
         distance,

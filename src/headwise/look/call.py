@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypedDict
 
@@ -36,8 +37,9 @@ class AttentionCall:
     - ``scale`` is the number actually used. A model that scales its queries first has 1.0 here.
     - ``sinks`` are scores of extra columns that take probability and have no value, or None.
     - ``kind`` is "fused", "multi_head_attention_forward" or "softmax": how the model computes it.
-    - ``module`` is the path of the innermost module that was running, ``number`` the order of the call. One
-      module may call many times.
+    - ``module`` is the path of the innermost module that was running, ``number`` the order of the call.
+      ``occurrence`` counts the calls that this module had made before in the same pass of the model, as one
+      module may call many times; ``layer`` names both.
     - ``output`` is what the model got, without its heads being joined.
 
     >>> from headwise.core import attention_weights
@@ -63,7 +65,18 @@ class AttentionCall:
     dropout: float = 0.0
     kind: str = "fused"
     module: str = ""
+    occurrence: int = 0
     number: int = 0
+
+    @property
+    def layer(self) -> str:
+        """Which attention of the model this is, the same in every pass: ``encoder.shared#3``.
+
+        >>> x = torch.zeros(1, 1, 1, 2)
+        >>> AttentionCall(x, x, x, x, scale=1.0, module="shared", occurrence=3).layer
+        'shared#3'
+        """
+        return f"{self.module}#{self.occurrence}" if self.occurrence else self.module
 
     @property
     def heads(self) -> int:
@@ -130,6 +143,34 @@ class AttentionCall:
         sinks = None if self.sinks is None else self.sinks[:, :, rows]
         q, output = self.q[:, :, rows], self.output[:, :, rows]
         return replace(self, q=q, output=output, visible=visible, bias=bias, sinks=sinks, causal=None)
+
+    def of(self, heads: Sequence[int]) -> AttentionCall:
+        """The same call for some of its query heads, each with a key/value head of its own.
+
+        >>> x, kv = torch.zeros(1, 4, 3, 2), torch.zeros(1, 2, 3, 2)
+        >>> call = AttentionCall(x, kv, kv, x, scale=1.0).of([0, 3])
+        >>> call.heads, call.kv_heads
+        (2, 2)
+        """
+        chosen = torch.tensor(heads, dtype=torch.long, device=self.q.device)
+        theirs = chosen // (self.heads // self.kv_heads)
+        q, output, k, v = self.q[:, chosen], self.output[:, chosen], self.k[:, theirs], self.v[:, theirs]
+        visible, bias = (
+            x if x is None or x.shape[1] == 1 else x[:, chosen] for x in (self.visible, self.bias)
+        )
+        sinks = None if self.sinks is None else self.sinks[:, chosen]
+        return replace(self, q=q, k=k, v=v, output=output, visible=visible, bias=bias, sinks=sinks)
+
+    def detached(self) -> AttentionCall:
+        """The same call without its gradients.
+
+        >>> x = torch.zeros(1, 1, 1, 2, requires_grad=True)
+        >>> AttentionCall(x, x, x, x, scale=1.0).detached().v.requires_grad
+        False
+        """
+        q, k, v, output = (x.detach() for x in (self.q, self.k, self.v, self.output))
+        bias, sinks = (x if x is None else x.detach() for x in (self.bias, self.sinks))
+        return replace(self, q=q, k=k, v=v, output=output, bias=bias, sinks=sinks)
 
     def _with_sinks_as_keys(self) -> AttentionCall:
         assert self.sinks is not None

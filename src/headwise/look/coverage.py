@@ -25,6 +25,7 @@ class Coverage:
       watched. Outputs at padded positions may differ from an unwatched run.
     - ``largest_difference`` is between recomputed ``P V`` and the output the model got, relative to the
       largest output of its call; ``compared`` calls were checked, ``not_comparable`` could not be, by reason.
+    - ``changed`` calls gave the model another output than they had computed.
 
     >>> print(Coverage("Mamba"))
     Mamba: no attention at all: 0 calls, and no module that looks like attention ran
@@ -41,6 +42,7 @@ class Coverage:
     compared: int = 0
     not_comparable: dict[str, int] = field(default_factory=dict)
     largest_difference: float = 0.0
+    changed: int = 0
 
     @property
     def calls(self) -> int:
@@ -61,20 +63,51 @@ class Coverage:
         """Add something that could not be seen."""
         self.unseen[reason] = self.unseen.get(reason, 0) + count
 
-    def verify(self, call: AttentionCall) -> None:
-        """Recompute the output of a call and keep the largest difference."""
+    def verify(self, call: AttentionCall, rows: int | None = None) -> None:
+        """Recompute a call's output, at ``rows`` of its queries or at all; keep the largest difference."""
         reason = why_not_comparable(call)
         if reason is not None:
             self.not_comparable[reason] = self.not_comparable.get(reason, 0) + 1
             return
         self.compared += 1
-        self.largest_difference = max(self.largest_difference, relative_difference(call))
+        self.largest_difference = max(self.largest_difference, relative_difference(call, rows))
+
+    def __add__(self, other: Coverage) -> Coverage:
+        """The account of two watched blocks together.
+
+        >>> (Coverage("Tiny", seen={"fused": 2}) + Coverage("Tiny", seen={"fused": 1})).calls
+        3
+        """
+        model = self.model if self.model == other.model else f"{self.model} and {other.model}"
+        counts = (
+            {key: first.get(key, 0) + second.get(key, 0) for key in {**first, **second}}
+            for first, second in (
+                (self.seen, other.seen),
+                (self.modules, other.modules),
+                (self.unseen, other.unseen),
+                (self.not_comparable, other.not_comparable),
+            )
+        )
+        seen, modules, unseen, not_comparable = counts
+        return Coverage(
+            model,
+            seen,
+            modules,
+            unseen,
+            self.fast_path_off or other.fast_path_off,
+            self.compared + other.compared,
+            not_comparable,
+            max(self.largest_difference, other.largest_difference),
+            self.changed + other.changed,
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.model}: {self._summary()}"]
         lines += [f"not seen: {reason} ({count})" for reason, count in self.unseen.items()]
         if self.fast_path_off:
             lines.append("torch's fast path was off because it was watched: padded positions may differ")
+        if self.changed:
+            lines.append(f"outputs changed in {self.changed} of {self.calls} calls")
         if self.compared:
             difference = f"largest relative difference {self.largest_difference:.1e}"
             lines.append(f"outputs recomputed for {self.compared} of {self.calls} calls: {difference}")
@@ -110,11 +143,11 @@ def why_not_comparable(call: AttentionCall) -> str | None:
 
 
 @torch.no_grad()
-def relative_difference(call: AttentionCall) -> float:
+def relative_difference(call: AttentionCall, rows: int | None = None) -> float:
     """The largest difference of recomputed ``P V`` from the output, relative to the largest output.
 
-    Long calls are checked at rows spread evenly over the queries. Rows where the model itself got NaN are
-    left out; a NaN that only the recomputation has counts as infinity.
+    Long calls, or all where ``rows`` says how many, are checked at rows spread evenly over the queries. Rows
+    where the model itself got NaN are left out; a NaN that only the recomputation has counts as infinity.
 
     >>> x = torch.ones(1, 1, 2, 2)
     >>> relative_difference(AttentionCall(x, x, x, x, scale=1.0))
@@ -124,6 +157,7 @@ def relative_difference(call: AttentionCall) -> float:
     """
     batch, heads, queries, _ = call.q.shape
     most = max(1, _MOST_SCORES // (batch * heads * call.k.shape[2]))
+    most = most if rows is None else min(most, rows)
     if queries > most:
         call = call.at(torch.linspace(0, queries - 1, most, device=call.q.device).long())
     weights = call.weights()

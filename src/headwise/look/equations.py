@@ -16,11 +16,15 @@ class Equation(NamedTuple):
 
 
 class Product(NamedTuple):
-    """``left @ right^T = out`` with the same leading axes in all three."""
+    """``left @ right^T = out`` with the same leading axes in all three.
+
+    ``out.permute(order)`` is the output as the einsum gave it.
+    """
 
     left: Tensor
     right: Tensor
     out: Tensor
+    order: tuple[int, ...] | None = None
 
 
 def read(args: tuple[Any, ...]) -> tuple[Equation, Tensor, Tensor] | None:
@@ -74,8 +78,8 @@ def as_values(equation: Equation, p: Tensor, v: Tensor, out: Tensor) -> Product 
 
     >>> p, v = torch.zeros(2, 4, 3, 5), torch.zeros(2, 5, 4, 8)
     >>> made = as_values(Equation("bhqk", "bkhd", "bqhd"), p, v, torch.zeros(2, 3, 4, 8))
-    >>> made.right.shape, made.out.shape
-    (torch.Size([2, 4, 5, 8]), torch.Size([2, 4, 3, 8]))
+    >>> made.right.shape, made.out.shape, made.order
+    (torch.Size([2, 4, 5, 8]), torch.Size([2, 4, 3, 8]), (0, 2, 1, 3))
     """
     left, right, letters = equation
     if len(left) < 3:
@@ -85,7 +89,9 @@ def as_values(equation: Equation, p: Tensor, v: Tensor, out: Tensor) -> Product 
     if len(width) != 1 or set(right) != {*lead, key, *width} or set(letters) != {*lead, query, *width}:
         return None
     dim = width.pop()
-    return Product(p, _arranged(v, right, lead + key + dim), _arranged(out, letters, lead + query + dim))
+    wanted = lead + query + dim
+    order = tuple(wanted.index(letter) for letter in letters)
+    return Product(p, _arranged(v, right, lead + key + dim), _arranged(out, letters, wanted), order)
 
 
 def _arranged(x: Tensor, letters: str, wanted: str) -> Tensor:

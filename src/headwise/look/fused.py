@@ -53,7 +53,7 @@ def read_fused(
     q, k, v, output, mask = _plain(given, mask, output)
     lead, q_shape = tuple(output.shape[:-2]), tuple(q.shape)
     laid = lay(q, k, v, output, place.heads or heads_of(place.module), alone="heads")
-    q, k, v, output = (x.detach() for x in laid)
+    q, k, v, output = laid
     if mask is not None:
         both = q.shape[:2] if q.dim() == 4 and len(lead) == 2 else split(lead, q.shape[1], alone="heads")
         mask = lay_mask(mask.detach(), lead, (both[0], both[1]))
@@ -74,6 +74,7 @@ def read_fused(
         dropout=float(given.dropout_p),
         kind=place.kind,
         module=place.path,
+        occurrence=place.occurrence,
         number=number,
     )
 

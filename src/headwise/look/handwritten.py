@@ -34,7 +34,7 @@ def read_found(found: Found, place: Place, number: int) -> AttentionCall:
     scores = step.scores.detach()
     lead = tuple(scores.shape[:-2])
     heads = place.heads or heads_of(place.module)
-    q, k, v, output = (_with_lead(x.detach(), lead) for x in (step.q, step.k, found.v, found.output))
+    q, k, v, output = (_with_lead(x, lead) for x in (step.q, step.k, found.v, found.output))
     laid = lay(q, k, v, output, heads, alone="batch")
     both = split(lead, heads, alone="batch")
     if len(lead) == 3 and laid.q.shape[:2] != both:  # heads as two axes
@@ -52,6 +52,7 @@ def read_found(found: Found, place: Place, number: int) -> AttentionCall:
         dropout=step.dropout,
         kind=place.kind,
         module=place.path,
+        occurrence=place.occurrence,
         number=number,
     )
 
@@ -63,6 +64,7 @@ def _with_lead(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     return x
 
 
+@torch.no_grad()
 def _between(
     q: Tensor, k: Tensor, scores: Tensor, scale: float, dtype: torch.dtype
 ) -> tuple[Tensor | None, Tensor | None]:

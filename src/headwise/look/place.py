@@ -10,12 +10,16 @@ _HEADS = ("num_heads", "n_heads", "n_head", "num_attention_heads", "nhead", "hea
 
 
 class Place(NamedTuple):
-    """The module that was running, the kind of the call, and the number of heads where the source knew it."""
+    """The module that was running, the kind of the call, and the number of heads where the source knew it.
+
+    ``occurrence`` counts the calls that the module had made before in the same pass of the model.
+    """
 
     path: str
     module: nn.Module | None
     kind: str
     heads: int | None = None
+    occurrence: int = 0
 
 
 def heads_of(module: nn.Module | None) -> int | None:

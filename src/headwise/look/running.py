@@ -60,6 +60,7 @@ class Running:
         self.attention = {path for path, module in self.modules.items() if looks_like_attention(module)}
         self.stack: list[str] = []
         self.ran: dict[str, None] = {}
+        self.passes = 0
         self.traced = Traced()
         self.after_each: Callable[[str], object] = lambda path: None
         self.thread = threading.get_ident()
@@ -105,6 +106,7 @@ class Running:
             elif threading.get_ident() != thread:
                 elsewhere[path] = None
             else:
+                self.passes += not stack
                 stack.append(path)
                 ran[path] = None
 

@@ -33,6 +33,8 @@ _KEEPS: frozenset[Any] = frozenset(
     )
 )
 _MOST_WAITING = 8
+_LOST = "the softmax of its scores did not multiply values as it was"
+_TWICE = "its probabilities multiplied something beside the values"
 
 
 @dataclass
@@ -70,11 +72,15 @@ class Step:
 
 @dataclass
 class Found:
-    """A whole attention: its step, the values and the output, leading axes as in the probabilities."""
+    """A whole attention: its step, the values and the output, leading axes as in the probabilities.
+
+    ``output.permute(order)`` is the output as the model has it.
+    """
 
     step: Step
     v: Tensor
     output: Tensor
+    order: tuple[int, ...] | None = None
 
 
 class Trail:
@@ -91,7 +97,8 @@ class Trail:
 
     def __init__(self) -> None:
         self.waiting: list[Step] = []
-        self.lost: list[str] = []
+        self.done: tuple[str, list[weakref.ref[Tensor]]] = ("", [])
+        self.lost: list[tuple[str, str]] = []
 
     def follow(
         self, func: object, args: tuple[Any, ...], kwargs: dict[str, Any], result: object, path: str
@@ -126,7 +133,10 @@ class Trail:
         for step in self.waiting:
             if step.scores is not None and (found := _values(step, func, args, kwargs, result)):
                 self.waiting.remove(step)
+                self.done = step.path, [known for known, _ in step.known]
                 return found
+        if any(known() is x for x in _tensors(args) for known in self.done[1]):
+            self.lost.append((self.done[0], _TWICE))
         made = _scores(func, args, kwargs, result, path)
         if made is not None:
             self.waiting.append(made)
@@ -161,7 +171,7 @@ class Trail:
 
     def _lose(self, step: Step) -> None:
         if step.scores is not None:
-            self.lost.append(step.path)
+            self.lost.append((step.path, _LOST))
 
 
 def inside(path: str, outer: str) -> bool:
@@ -233,7 +243,7 @@ def _values(
         if step.is_now(v):
             equation, p, v = equation._replace(left=equation.right, right=equation.left), v, p
         made = as_values(equation, p, v, result) if step.is_now(p) else None
-        return Found(step, made.right, made.out) if made and p.shape[-1] == keys else None
+        return Found(step, made.right, made.out, made.order) if made and p.shape[-1] == keys else None
     operands = _operands(func, args, kwargs) if func in MATMULS else None
     if operands is None or not step.is_now(operands[0]) or operands[0].shape[-1] != keys:
         return None

@@ -1,0 +1,97 @@
+"""Reads a call without padding into sums: the statistics of its attention map, for each head."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from headwise.core import AttentionMap
+from headwise.core.map_statistics import Statistics
+from headwise.look.call import AttentionCall
+from headwise.look.documents import seen_by
+from headwise.look.sums import BINS, DISTANCES, Sums, of_rows
+
+
+def map_of(call: AttentionCall) -> AttentionMap:
+    """The probabilities of a call as a lazy map, sinks included.
+
+    >>> x = torch.zeros(1, 1, 2, 4)
+    >>> map_of(AttentionCall(x, x, x, x, scale=1.0, causal="upper left")).entropy()[0, 0].exp()
+    tensor([1., 2.])
+    """
+    sinks = None if call.sinks is None else call.sinks.logsumexp(-1)
+    return AttentionMap(call.q, call.k, **call.score_inputs(), sinks=sinks)
+
+
+def read_call(
+    call: AttentionCall,
+    rows: Int[Tensor, " rows"] | None,
+    special: Bool[Tensor, " key"] | None,
+    *,
+    itself: bool,
+) -> Sums:
+    """The sums of one call whose tokens are all real, over all its queries or those of ``rows``.
+
+    ``itself`` says whether queries and keys are the same text; if not, no query has a place among the keys,
+    so there are no distances and no previous token.
+
+    >>> x = torch.zeros(1, 1, 3, 4)
+    >>> call = AttentionCall(x, x, x, x, scale=1.0, causal="upper left")
+    >>> read_call(call, None, None, itself=True).mean("first")
+    tensor([0.6111], dtype=torch.float64)
+    """
+    queries, keys = call.q.shape[2], call.k.shape[2]
+    places = torch.arange(queries, device=call.q.device) if rows is None else rows.to(call.q.device)
+    classes = None if special is None or not bool(special.any()) else special[None]
+    found = map_of(call).statistics(queries=rows, classes=classes, bins=BINS)
+    times = queries / len(places)
+    sums = Sums.empty(call.heads)
+    _add_rows(sums, found, places + keys - queries, queries, keys, itself)
+    sums.largest_score = found.largest_score.double().amax((0, 2)).cpu()
+    sums.received = times * found.received.double().sum(0).cpu()
+    sums.could = times * seen_by(call, places).sum(0).cpu()
+    _add_overview(sums, found.pool, places, (queries, keys), times, itself)
+    if itself:
+        histogram = found.distance.histogram.double().sum(0) * len(places) * times
+        sums.distances[:, : histogram.shape[1]] += histogram.cpu()[:, :DISTANCES]
+    return sums
+
+
+def _add_rows(sums: Sums, found: Statistics, slots: Tensor, queries: int, keys: int, itself: bool) -> None:
+    sees = ~found.log_normalizer.isneginf()
+    placed = sees & itself
+    special = found.on_classes.shape[-1] > 0
+    readings = (
+        (found.entropy, sees),
+        (found.largest_weight, sees),
+        (found.distance.mean, placed),
+        (found.distance.spread, placed),
+        (found.on_self, placed & (slots >= 0)),
+        (found.on_previous, placed & (slots >= 1)),
+        (found.on_next, placed & (slots + 1 < keys)),
+        (found.on_first, sees),
+        (found.on_classes[..., 0] if special else found.entropy, sees & special),
+    )
+    for number, (values, counts) in enumerate(readings):
+        parts = of_rows(values, counts, queries)
+        for whole, part in zip(
+            (sums.rows, sums.read, sums.total, sums.squares, sums.variance), parts, strict=True
+        ):
+            whole[number] += part.cpu()
+
+
+def _add_overview(
+    sums: Sums, pool: Tensor, places: Tensor, lengths: tuple[int, int], times: float, itself: bool
+) -> None:
+    """A picture of a shorter text is spread out over the 64 parts, so that texts of any length add."""
+    batch, heads, rows, columns = pool.shape
+    queries, keys = lengths
+    counted = (torch.bincount(places.cpu() * rows // queries, minlength=rows) * times).double()
+    mass = (pool.double().sum(0).cpu() * counted[:, None]).flatten(1)
+    first, last = (keys - queries, keys) if itself and queries < keys else (0, queries)
+    of_queries = (first + torch.arange(rows) * queries // rows) * BINS // last
+    of_keys = torch.arange(columns) * BINS // columns
+    cells = (of_queries[:, None] * BINS + of_keys).flatten()
+    sums.overview.view(heads, -1).index_add_(1, cells, mass)
+    sums.overview_rows.index_add_(0, of_queries, batch * counted)
