@@ -177,13 +177,11 @@ class AttentionMap:
     ) -> Statistics:
         """The usual readings together, in the time of one pass, for all queries or those asked for.
 
-        ``keep`` leaves queries out of every sum over queries, such as those of padding. ``classes`` of keys
-        are those of ``mass``.
+        ``keep`` leaves queries out of every sum over queries, padding say; ``classes`` are those of ``mass``.
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        if classes is not None:
-            check_classes(classes, self.shape[3])
+        check_classes(classes, self.shape[3])
         pieces = self._pieces(queries)
         like = self._zeros(self.shape[2] if queries is None else len(queries))
         return statistics_of(pieces, self.shape, like, keep, classes, bins)
