@@ -20,6 +20,8 @@ PROJECTIONS = {
     "Falcon": "h.{}.self_attention.dense",
     "GptOss": "layers.{}.self_attn.o_proj",
     "T5": "encoder.block.{}.layer.0.SelfAttention.o",
+    "Mistral": "layers.{}.self_attn.o_proj",
+    "Bart": "encoder.layers.{}.self_attn.out_proj",
 }
 
 
