@@ -10,7 +10,8 @@ from rich.console import Console
 from headwise.core import HeadwiseError
 from headwise.experiments import inspect_text
 from headwise.experiments.inside.inspection import UNITS
-from headwise.look.sums import STATISTICS
+from headwise.experiments.inside.sinks import sinks_of
+from headwise.look.sums import STATISTICS, Sums
 from headwise.models import Model
 from tests.experiments.faces import check_face, check_json, check_picture
 from tests.experiments.inside.conftest import TEXT
@@ -61,17 +62,17 @@ def test_sinks_lead_where_the_dense_columns_are_largest(inspected, dense):
     assert inspected.first_token_heads == int((dense[..., 0].mean(-1) > 0.5).sum())
 
 
-def test_places_that_few_rows_see_are_no_sinks(minilm):
-    model = causal_model(minilm, attn_implementation="eager")
-    dense = model.read(TEXT).weights.double()
-    length = dense.shape[-1]
-    sees = torch.ones(length, length).tril().sum(0)  # key j is seen by queries j to the last
-    received = (dense.sum(2) / sees).flatten(0, 1)[:, : (length + 1) // 2]
-    counts = torch.bincount(received.argmax(-1), minlength=received.shape[1])
-    result = inspect_text(causal_model(minilm), TEXT)
-    assert {sink.place: sink.leads for sink in result.sinks} == {
-        place: count for place, count in enumerate(counts.tolist()) if count
-    }
+def test_places_that_few_rows_see_are_no_sinks():
+    sums = Sums.empty(heads=2)
+    # head 0: 1/4, 2/3, 1/2, 1/1 of the rows that see each; head 1: 3/4, 1/3, 1/2, 1/1
+    sums.received = torch.tensor([[1.0, 2.0, 1.0, 1.0], [3.0, 1.0, 1.0, 1.0]]).double()
+    sums.could = torch.tensor([4.0, 3.0, 2.0, 1.0]).double()
+    first, second = sinks_of([sums], ["a", "b", "c", "d"])
+    assert (first.place, first.token, first.leads, first.where_it_leads) == (0, "a", 1, 0.75)
+    assert (second.place, second.leads) == (1, 1)
+    assert second.where_it_leads == pytest.approx(2 / 3)
+    assert second.everywhere == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert sinks_of([sums], ["another", "length"]) == []
 
 
 def test_the_model_runs_as_it_always_does_and_is_unchanged(fused, inspected):

@@ -124,6 +124,7 @@ def test_grouped_heads_read_their_own_keys(minilm, tmp_path):
         ({"head": "three"}, "a layer and a number from 0"),
         ({"head": ["0.0", "0.1"]}, "the head must be one head, got 2 heads"),
         ({"queries": "0:99"}, "queries must be a range within 0:21, got 0:99"),
+        ({"queries": "0:22"}, "queries must be a range within 0:21, got 0:22"),
         ({"queries": "5:5"}, "got 5:5"),
         ({"keys": "7:3"}, "keys must be a range within 0:21, got 7:3"),
         ({"keys": "a:b"}, "two numbers as in 100:160, got 'a:b'"),

@@ -5,19 +5,14 @@ from __future__ import annotations
 from math import isfinite
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
 from headwise.core import HeadwiseError
-from headwise.experiments.inside.inspection import HeadRow, Inspection, LayerRow, Sink, Value
+from headwise.experiments.inside.inspection import HeadRow, Inspection, LayerRow, Value
 from headwise.experiments.inside.recorded import recorded, rows_to_read
-from headwise.experiments.inside.subject import Subject, subject_of
+from headwise.experiments.inside.sinks import sinks_of
+from headwise.experiments.inside.subject import subject_of
 from headwise.look import Recording
 from headwise.look.sums import STATISTICS
 from headwise.models import Model
-
-_SINKS = 5
-_SEEN_BY = 1 / 2  # of the rows: in causal attention few see the last places, and those are the nearest
 
 
 def inspect_text(
@@ -69,7 +64,7 @@ def inspect_text(
             for number, layer in enumerate(recording.layers.values())
         ],
         heads=heads,
-        sinks=_sinks(recording, subject),
+        sinks=sinks_of([layer.sums for layer in recording.layers.values()], subject.tokens),
         first_token_heads=sum((head.mean("first") or 0.0) > 0.5 for head in heads),
         coverage=recording.coverage,
         saved=None if folder is None else str(folder),
@@ -93,32 +88,3 @@ def _heads(recording: Recording) -> list[HeadRow]:
             score = scores[head] if isfinite(scores[head]) else None
             found.append(HeadRow(number, head, kv_head, score, statistics))
     return found
-
-
-def _sinks(recording: Recording, subject: Subject) -> list[Sink]:
-    """The places that lead in most heads, over the layers whose keys are the tokens of the text."""
-    length = len(subject.tokens)
-    sums = [layer.sums for layer in recording.layers.values() if layer.sums.received.shape[1] == length]
-    if not sums:
-        return []
-    on = torch.cat([_where_seen(one.attention_on(), one.could) for one in sums])
-    highest, leaders = on.max(1)
-    leads = torch.bincount(leaders, minlength=length)
-    places = leads.argsort(descending=True, stable=True)[:_SINKS].tolist()
-    return [
-        Sink(
-            place,
-            subject.tokens[place],
-            int(leads[place]),
-            float(highest[leaders == place].mean()),
-            float(on[:, place].clamp(min=0.0).mean()),
-        )
-        for place in places
-        if leads[place]
-    ]
-
-
-def _where_seen(on: Tensor, could: Tensor) -> Tensor:
-    """Minus 1 for places that few rows see."""
-    enough = could >= _SEEN_BY * could.max()
-    return on.nan_to_num(nan=-1.0).masked_fill(~enough, -1.0)
