@@ -181,7 +181,6 @@ class AttentionMap:
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        check_classes(classes, self.shape[3])
         pieces = self._pieces(queries)
         like = self._zeros(self.shape[2] if queries is None else len(queries))
         return statistics_of(pieces, self.shape, like, keep, classes, bins)

@@ -108,13 +108,11 @@ def check_keep(keep: object, *, batch: int, queries: int) -> None:
     )
 
 
-def check_classes(classes: Tensor | None, keys: int) -> None:
-    """Refuse anything but None or one row of marks for each class of keys.
+def check_classes(classes: Tensor, keys: int) -> None:
+    """Refuse anything but one row of marks for each class of keys.
 
     >>> check_classes(torch.ones(2, 5, dtype=torch.bool), 5)
     """
-    if classes is None:
-        return
     fits = isinstance(classes, Tensor) and classes.dim() == 2 and classes.shape[1] == keys
     if fits and classes.dtype == torch.bool:
         return

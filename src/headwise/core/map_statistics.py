@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headwise.core.autocast import without_autocast
 from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
+from headwise.core.map_inputs import check_classes
 from headwise.core.map_pieces import Piece
 from headwise.core.map_products import product
 
@@ -54,6 +55,8 @@ def statistics_of(
     _, _, queries, keys = shape
     batch, heads, rows = like.shape
     table = like.new_empty(10, batch, heads, rows)  # small tensors between large ones would scatter memory
+    if classes is not None:
+        check_classes(classes, keys)
     values = like.new_zeros(keys, 0) if classes is None else classes.T.to(like)
     on_classes = like.new_empty(batch, heads, rows, values.shape[1])
     offsets, received = ByOffset(shape, like), Received(shape, like, bins)
