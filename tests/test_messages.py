@@ -39,12 +39,14 @@ from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoid
 from headwise.look import (
     Coverage,
     Head,
+    InMemory,
     Mean,
     Recording,
     ablate,
     importance,
     load,
     record,
+    rollout,
     save,
     watch,
 )
@@ -133,8 +135,8 @@ def folder(tmp, *files):
     return str(tmp)
 
 
-def recorded(model, *given):
-    with record(model) as recording:
+def recorded(model, *given, keep=None):
+    with record(model, keep=keep) as recording:
         model(*given)
     return recording
 
@@ -300,6 +302,9 @@ BAD_CALLS = {
     "a head that is not there": (lambda tmp: recorded(layer, x).map(0, head=2), "Recording: the head must be 0 to 1, got 2"),
     "a layer that is not there": (lambda tmp: recorded(layer, x).layer(1), "Recording: the layer must be 0 to 0, or one of their names, got 1"),
     "a map that was not kept": (lambda tmp: recorded(layer, x).map(0), "Recording: queries and keys of text 0 must be kept, got 0 texts that are", "keep=InMemory()"),
+    "rollout from a token behind the text": (lambda tmp: rollout(recorded(layer, x, keep=InMemory()), 5), "rollout: the token must be -5 to 4, got 5", "The text has 5 tokens"),
+    "rollout through no layer": (lambda tmp: rollout(recorded(layer, x, keep=InMemory()), 0, layers=[]), "rollout: layers must be at least one, got none"),
+    "rollout through cross-attention": (lambda tmp: rollout(recorded(layer, x, x[:, :3], keep=InMemory()), 0), "rollout: layer of the model must be self-attention over 3 tokens, got 5 queries and 3 keys"),
     "an unknown statistic": (lambda tmp: recorded(layer, x).mean("sharpness"), "Recording: the statistic must be one of entropy, confidence,", "got 'sharpness'"),
     "no recording": (lambda tmp: load(tmp), "load: the folder must be one with a whole recording, got", "recording.safetensors cannot be read"),
     "a file as the folder": (lambda tmp: save(Recording(Coverage("Tiny")), folder(tmp, "a") + "/a"), "save: the folder must be one that can be made", "File exists"),

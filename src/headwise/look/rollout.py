@@ -41,6 +41,15 @@ def rollout(
     (torch.Size([1, 4]), tensor([1.], dtype=torch.float64))
     """
     names = [recording.layer(layer).name for layer in (recording.names if layers is None else layers)]
+    if not names:
+        raise HeadwiseError(
+            who="rollout",
+            what="layers",
+            expected="at least one",
+            got="none",
+            why="Without a layer nothing is passed on",
+            do="Leave layers out for all of them",
+        )
     share: Tensor | None = None
     shares = []
     for name in reversed(names):
