@@ -74,7 +74,7 @@ def seen_keys(call: AttentionCall) -> Bool[Tensor, "batch key"]:
     if call.visible is not None:
         pairs = pairs & call.visible.any(1)
     if call.bias is not None:
-        pairs = pairs & (call.bias.amax(1) > HIDING)
+        pairs = pairs & ~(call.bias.amax(1) <= HIDING)  # what is NaN hides nothing
     if pairs.shape[1] == keys > 1:
         pairs = _closed(pairs)
     return pairs.any(1).expand(batch, keys)
