@@ -40,6 +40,15 @@ def test_keys_are_named_by_the_first_query_head_that_reads_them():
 
 
 @torch.no_grad()
+def test_nan_in_the_scores_of_a_hand_written_model():
+    network = Stack(by_hand)
+    network.second.qkv.weight[4] = torch.nan  # a query of head 1
+    with pytest.raises(HeadwiseError, match=r"in the queries of layer 1 \(second\), head 1, token 0"):
+        with record(network):
+            network(torch.randn(1, 6, 8))
+
+
+@torch.no_grad()
 def test_nan_in_padding_is_none_of_ours():
     attention = nn.MultiheadAttention(8, num_heads=2, batch_first=True)
     x = torch.randn(2, 5, 8)

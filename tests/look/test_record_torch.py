@@ -218,3 +218,24 @@ def test_a_row_of_padding_alone_is_no_text():
         assert recording.layers[""].sums.rows[0].tolist() == [4.0, 4.0]
         assert [kept.document for kept in recording.kept] == [0, 1]
         assert torch.equal(recording.map(0, document=1).q, recording.kept[1].tensors["q"])
+
+
+@pytest.mark.parametrize("how", ["wrapped", "original", "in place"])
+@torch.no_grad()
+def test_compiled(how):
+    torch._dynamo.reset()
+    model, x = Stack(fused), torch.randn(2, 6, 8)
+    with record(model) as plain:
+        model(x)
+    options = {"backend": "eager", "fullgraph": True}
+    if how == "in place":
+        model.compile(**options)
+    run = model if how == "in place" else torch.compile(model, **options)
+    want = run(x)
+    with record(run if how == "wrapped" else model) as recording:
+        assert torch.equal(run(x), want)
+    assert recording.coverage.complete
+    for layer, other in zip(recording.layers.values(), plain.layers.values(), strict=True):
+        # compiled code may round its projections otherwise
+        torch.testing.assert_close(layer.sums.total, other.sums.total, rtol=1e-5, atol=1e-6, equal_nan=True)
+        assert layer.documents == 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -92,21 +93,37 @@ class Given:
 
     def _starts(self, path: str, module: nn.Module) -> Any:  # noqa: ANN401
         names = parameters_of(module)
-        attends = looks_like_attention(module)
         note = self._notes[path] = Note(of_two=any(name.startswith("decoder_") for name in names))
+        attends = looks_like_attention(module)
+        take = untraced(lambda args, kwargs: _take(note, names, attends, args, kwargs))
 
         def start(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if torch.compiler.is_compiling():
-                return
-            given = {**dict.fromkeys(names), **dict(zip(names, args, strict=False)), **kwargs}
-            tokens = next((x for x in (given.get("input_ids"), *args[:1]) if _are_numbers(x)), None)
-            if tokens is not None:
-                note.tokens.append(tokens)
-            note.mask = _marks(given)
-            note.itself = from_itself(given) if attends else None
+            if not torch.compiler.is_compiling():
+                take(args, kwargs)
 
         run_plainly(start)
         return start
+
+
+def _take(note: Note, names: list[str], attends: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    given = {**dict.fromkeys(names), **dict(zip(names, args, strict=False)), **kwargs}
+    tokens = next((x for x in (given.get("input_ids"), *args[:1]) if _are_numbers(x)), None)
+    if tokens is not None:
+        note.tokens.append(tokens)
+    note.mask = _marks(given)
+    note.itself = from_itself(given) if attends else None
+
+
+def untraced(function: Callable[..., None]) -> Callable[..., None]:
+    """The function, which torch.compile leaves alone with all that it calls.
+
+    >>> untraced(print)("plainly")
+    plainly
+    """
+    if "torch._dynamo" not in sys.modules:
+        return function
+    plainly: Callable[..., Callable[..., None]] = torch.compiler.disable
+    return plainly(function)
 
 
 def around_attention(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
