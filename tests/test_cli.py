@@ -56,7 +56,7 @@ def test_choices_are_those_the_experiments_know():
     from headwise.cli.looking import REPLACEMENTS, STATISTICS
     from headwise.experiments.inside.ablating import REPLACEMENTS as KNOWN
     from headwise.experiments.named import NAMES
-    from headwise.look.sums import STATISTICS as RECORDED
+    from headwise.look.recordings.sums import STATISTICS as RECORDED
 
     assert POSITIONS == NAMES
     assert STATISTICS == RECORDED

@@ -50,9 +50,9 @@ from headwise.look import (
     save,
     watch,
 )
-from headwise.look.kept import Kept
-from headwise.look.recording import Layer
-from headwise.look.sums import Sums
+from headwise.look.recordings.kept import Kept
+from headwise.look.recordings.recording import Layer
+from headwise.look.recordings.sums import Sums
 from headwise.models import Model, open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF

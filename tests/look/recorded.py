@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from headwise.look import record
-from headwise.look.sums import STATISTICS
+from headwise.look.recordings.sums import STATISTICS
 from tests.look import plainly
 from tests.look.models import exact, leaves
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from headwise.look.given import Given, around_attention
-from headwise.look.origin import from_itself
+from headwise.look.recordings.given import Given, around_attention
+from headwise.look.recordings.origin import from_itself
 
 
 class Attention(nn.Module):

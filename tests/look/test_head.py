@@ -4,7 +4,7 @@ import pytest
 
 from headwise.core import HeadwiseError
 from headwise.look import Head
-from headwise.look.head import as_heads
+from headwise.look.removal.head import as_heads
 
 SPELLED = {
     "3.5": Head(3, 5),

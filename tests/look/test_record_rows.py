@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from headwise.look import record
-from headwise.look.call import AttentionCall
-from headwise.look.reading import read_call
-from headwise.look.sums import STATISTICS, chosen_rows, of_rows
+from headwise.look.calls.call import AttentionCall
+from headwise.look.recordings.reading import read_call
+from headwise.look.recordings.sums import STATISTICS, chosen_rows, of_rows
 from tests.look.models import Split, dense, fused
 from tests.look.plainly import Text
 from tests.look.recorded import check, recorded

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from headwise.core import HeadwiseError
 from headwise.look import InMemory, OnDisk, load, save
-from headwise.look.kept import Kept
+from headwise.look.recordings.kept import Kept
 from tests.look.corpus import recording_of, sums
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +93,7 @@ def test_one_head_is_read_and_no_other(saved, monkeypatch):
 
         return Noting()
 
-    monkeypatch.setattr("headwise.look.kept.safe_open", open_and_note)
+    monkeypatch.setattr("headwise.look.recordings.kept.safe_open", open_and_note)
     window = load(folder).map(1, head=1, document=1).tile(slice(2, 5), slice(0, 9))
     assert sorted(read) == [("k", (1, 1, 9, 4)), ("q", (1, 1, 9, 4))]
     assert torch.equal(window[0, 0], recording.map(1, document=1).dense()[0, 1, 2:5])

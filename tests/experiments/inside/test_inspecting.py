@@ -11,7 +11,7 @@ from headwise.core import HeadwiseError
 from headwise.experiments import inspect_text
 from headwise.experiments.inside.inspection import UNITS
 from headwise.experiments.inside.sinks import sinks_of
-from headwise.look.sums import STATISTICS, Sums
+from headwise.look.recordings.sums import STATISTICS, Sums
 from headwise.models import Model
 from tests.experiments.faces import check_face, check_json, check_picture
 from tests.experiments.inside.conftest import TEXT

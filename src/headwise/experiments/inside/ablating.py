@@ -14,8 +14,8 @@ from headwise.experiments.inside.outcome import Outcome, outcome_of
 from headwise.experiments.inside.subject import Subject, subject_of
 from headwise.experiments.progress import each
 from headwise.look import AttentionCall, Head, Mean, Replacement, Uniform, Zero, ablate, watch
-from headwise.look.head import HeadLike
-from headwise.look.layers import Layers
+from headwise.look.removal.head import HeadLike
+from headwise.look.removal.layers import Layers
 from headwise.models import Model
 
 REPLACEMENTS: dict[str, Replacement] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwise.experiments.result import Result
-from headwise.look.coverage import Coverage
+from headwise.look.calls.coverage import Coverage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from headwise.experiments.inside.recorded import recorded, rows_to_read
 from headwise.experiments.inside.sinks import sinks_of
 from headwise.experiments.inside.subject import subject_of
 from headwise.look import Recording
-from headwise.look.sums import STATISTICS
+from headwise.look.recordings.sums import STATISTICS
 from headwise.models import Model
 
 

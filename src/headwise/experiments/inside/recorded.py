@@ -11,8 +11,8 @@ from headwise.core.shapes import check_positive
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.progress import counting
 from headwise.look import AttentionCall, OnDisk, Recording, record, save
-from headwise.look.kept import Kept
-from headwise.look.recording_file import check_folder
+from headwise.look.recordings.kept import Kept
+from headwise.look.recordings.recording_file import check_folder
 
 SAMPLE = 512
 # below that a causal model's rows see no more keys altogether than 512 rows of a text twice as long

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headwise.experiments.inside.inspection import Sink
-from headwise.look.sums import Sums
+from headwise.look.recordings.sums import Sums
 
 _SHOWN = 5
 _SEEN_BY = 1 / 2  # of the rows: in causal attention few see the last places, and those are the nearest

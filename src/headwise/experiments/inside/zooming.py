@@ -11,7 +11,7 @@ from torch import Tensor
 from headwise.core import HeadwiseError
 from headwise.experiments.inside.window import Pair, Window
 from headwise.look import Head, load
-from headwise.look.head import HeadLike, as_heads
+from headwise.look.removal.head import HeadLike, as_heads
 
 _WIDTH = 64
 _MOST = 2**20  # weights, as text some 20 MB

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 
 from headwise.core import HeadwiseError
 from headwise.core.shapes import check_positive
-from headwise.look.call import AttentionCall
-from headwise.look.coverage import Coverage
-from headwise.look.documents import Document, documents, sequence
-from headwise.look.given import Given
-from headwise.look.kept import Keep
-from headwise.look.reading import read_call
-from headwise.look.recording import Layer, Recording
-from headwise.look.shared import kv_heads_of
-from headwise.look.sums import Sums, chosen_rows
-from headwise.look.texts import Reader, Texts
-from headwise.look.watch import watch
+from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.coverage import Coverage
+from headwise.look.calls.shared import kv_heads_of
+from headwise.look.calls.watch import watch
+from headwise.look.recordings.documents import Document, documents, sequence
+from headwise.look.recordings.given import Given
+from headwise.look.recordings.kept import Keep
+from headwise.look.recordings.reading import read_call
+from headwise.look.recordings.recording import Layer, Recording
+from headwise.look.recordings.sums import Sums, chosen_rows
+from headwise.look.recordings.texts import Reader, Texts
 
 _VERIFIED_ROWS = 16  # of each call: enough to tell a wrong mask, scale or head from rounding
 

@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 
 from headwise.core import HeadwiseError
 from headwise.core.files import check_writable, replacing
-from headwise.look.described import described, read_described
-from headwise.look.kept import Kept, write_kept
-from headwise.look.recording import Recording
-from headwise.look.sums import Sums
+from headwise.look.recordings.described import described, read_described
+from headwise.look.recordings.kept import Kept, write_kept
+from headwise.look.recordings.recording import Recording
+from headwise.look.recordings.sums import Sums
 
 FILE = "recording.safetensors"
 

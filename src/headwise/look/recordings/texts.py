@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from headwise.look.call import AttentionCall
-from headwise.look.documents import Real
-from headwise.look.given import Given
-from headwise.look.padding import Padding, filled, seen_keys
+from headwise.look.calls.call import AttentionCall
+from headwise.look.recordings.documents import Real
+from headwise.look.recordings.given import Given
+from headwise.look.recordings.padding import Padding, filled, seen_keys
 
 
 @dataclass

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from headwise.core import HeadwiseError
 from headwise.core.blocks import wide
 from headwise.core.shapes import described
-from headwise.look.ablate import ablate
-from headwise.look.call import AttentionCall
-from headwise.look.head import Head, HeadLike
-from headwise.look.head_importance import HeadImportance
-from headwise.look.layers import Layers
-from headwise.look.watch import watch
+from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.watch import watch
+from headwise.look.removal.ablate import ablate
+from headwise.look.removal.head import Head, HeadLike
+from headwise.look.removal.head_importance import HeadImportance
+from headwise.look.removal.layers import Layers
 
 
 def importance(

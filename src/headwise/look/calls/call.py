@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.core import Causal, Explicit, Mask, Padding, attention_weights
-from headwise.look.corner import UpperLeftCausal
+from headwise.look.calls.corner import UpperLeftCausal
 
 Alignment = Literal["upper left", "lower right"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headwise.look.call import AttentionCall
+from headwise.look.calls.call import AttentionCall
 
 HIDING = -9e3  # what is added to hide: exp of it is 0 in every dtype, and -10,000 is usual
 

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.look.call import AttentionCall
-from headwise.look.documents import Real
-from headwise.look.plainest import HIDING
+from headwise.look.calls.call import AttentionCall
+from headwise.look.recordings.documents import Real
+from headwise.look.recordings.plainest import HIDING
 
 
 class Padding:

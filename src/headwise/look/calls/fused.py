@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn.attention.bias import CausalBias, CausalVariant
 from torch.nn.functional import scaled_dot_product_attention
 
-from headwise.look.call import Alignment, AttentionCall
-from headwise.look.layout import lay, lay_mask, split
-from headwise.look.place import Place, folded_group, heads_of
-from headwise.look.plain import padded, real_pairs, unwrapped
+from headwise.look.calls.call import Alignment, AttentionCall
+from headwise.look.calls.layout import lay, lay_mask, split
+from headwise.look.calls.place import Place, folded_group, heads_of
+from headwise.look.calls.plain import padded, real_pairs, unwrapped
 
 FUSED: tuple[Any, ...] = (
     scaled_dot_product_attention,

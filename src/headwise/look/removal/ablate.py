@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError
-from headwise.look.call import AttentionCall
-from headwise.look.coverage import Coverage
-from headwise.look.head import Head, HeadLike, as_heads
-from headwise.look.layers import Layers
-from headwise.look.replacement import Replacement, Zero
-from headwise.look.watch import watch
+from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.coverage import Coverage
+from headwise.look.calls.watch import watch
+from headwise.look.removal.head import Head, HeadLike, as_heads
+from headwise.look.removal.layers import Layers
+from headwise.look.removal.replacement import Replacement, Zero
 
 _ZERO = Zero()
 

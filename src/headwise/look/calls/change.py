@@ -13,7 +13,7 @@ from torch.utils import checkpoint
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from headwise.core import HeadwiseError
-from headwise.look.call import AttentionCall
+from headwise.look.calls.call import AttentionCall
 
 # gives another output for a call, [batch heads query value_dim], or None to leave it
 Change = Callable[[AttentionCall], Tensor | None]

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.core import HeadwiseError
-from headwise.look.coverage import Coverage
-from headwise.look.head import Head
+from headwise.look.calls.coverage import Coverage
+from headwise.look.removal.head import Head
 
 _SHOWN = 10
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from headwise.core import AttentionMap, HeadwiseError
 from headwise.core.files import check_writable, replacing
-from headwise.look.call import AttentionCall
-from headwise.look.reading import map_of
+from headwise.look.calls.call import AttentionCall
+from headwise.look.recordings.reading import map_of
 
 _PARTS = ("q", "k", "visible", "bias", "sinks")
 

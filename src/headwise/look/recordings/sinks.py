@@ -7,8 +7,8 @@ from dataclasses import replace
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.look.call import AttentionCall
-from headwise.look.plainest import rounding
+from headwise.look.calls.call import AttentionCall
+from headwise.look.recordings.plainest import rounding
 
 
 def even_sinks(

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, attention
-from headwise.look.call import AttentionCall
-from headwise.look.rows import real_rows, visible_pairs
-from headwise.look.watch import watch
+from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.watch import watch
+from headwise.look.removal.rows import real_rows, visible_pairs
 
 
 @runtime_checkable

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.core import AttentionMap, HeadwiseError
-from headwise.look.coverage import Coverage
-from headwise.look.kept import Kept
-from headwise.look.sums import STATISTICS, Sums
+from headwise.look.calls.coverage import Coverage
+from headwise.look.recordings.kept import Kept
+from headwise.look.recordings.sums import STATISTICS, Sums
 
 
 @dataclass

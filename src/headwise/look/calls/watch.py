@@ -13,17 +13,17 @@ from torch._higher_order_ops.flex_attention import flex_attention as flex_operat
 from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
-from headwise.look.call import AttentionCall
-from headwise.look.change import Change, Spot, refuse
-from headwise.look.coverage import Coverage
-from headwise.look.fused import FUSED, read_fused
-from headwise.look.handwritten import read_found
-from headwise.look.missed import missed
-from headwise.look.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
-from headwise.look.place import Place
-from headwise.look.plain import outside_transforms, unwrapped, wrapped
-from headwise.look.running import Running
-from headwise.look.trail import Found, Trail, inside
+from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.change import Change, Spot, refuse
+from headwise.look.calls.coverage import Coverage
+from headwise.look.calls.fused import FUSED, read_fused
+from headwise.look.calls.handwritten import read_found
+from headwise.look.calls.missed import missed
+from headwise.look.calls.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
+from headwise.look.calls.place import Place
+from headwise.look.calls.plain import outside_transforms, unwrapped, wrapped
+from headwise.look.calls.running import Running
+from headwise.look.calls.trail import Found, Trail, inside
 
 _SDPA, _SDPA_BUILTIN, _SDPA_ATEN, _SDPA_DEFAULT = FUSED
 _UNFLATTEN: Any = Tensor.unflatten

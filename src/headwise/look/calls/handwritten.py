@@ -9,10 +9,10 @@ from torch import Tensor
 
 from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
-from headwise.look.call import AttentionCall
-from headwise.look.layout import lay, split
-from headwise.look.place import Place, heads_of
-from headwise.look.trail import Found
+from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.layout import lay, split
+from headwise.look.calls.place import Place, heads_of
+from headwise.look.calls.trail import Found
 
 
 def read_found(found: Found, place: Place, number: int) -> AttentionCall:
@@ -21,7 +21,7 @@ def read_found(found: Found, place: Place, number: int) -> AttentionCall:
     What the model did between the first product and the softmax is read off the scores: where they are
     -inf nothing is visible, and what differs from ``scale * Q K^T`` by more than rounding is the bias.
 
-    >>> from headwise.look.trail import Step
+    >>> from headwise.look.calls.trail import Step
     >>> x = torch.randn(1, 2, 3, 4)
     >>> scores = (x @ x.mT).masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
     >>> step = Step(x, x, scores.softmax(-1), "attn", scores=scores)

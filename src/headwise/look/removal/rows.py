@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.look.call import AttentionCall
+from headwise.look.calls.call import AttentionCall
 
 # models hide keys by adding -1e4 or less, which bfloat16 and the scores beside it may make a little more
 _HIDES = -9_900.0

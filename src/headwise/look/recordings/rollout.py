@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.core import AttentionMap, HeadwiseError
-from headwise.look.recording import Recording
+from headwise.look.recordings.recording import Recording
 
 
 def rollout(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headwise.core import HeadwiseError
-from headwise.look.call import AttentionCall
-from headwise.look.head import Head, HeadLike, as_heads
+from headwise.look.calls.call import AttentionCall
+from headwise.look.removal.head import Head, HeadLike, as_heads
 
 _MOST_NAMED = 6
 

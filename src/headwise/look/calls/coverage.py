@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
-from headwise.look.call import AttentionCall
+from headwise.look.calls.call import AttentionCall
 
 _MOST_SCORES = 2**24  # recomputed for one check: 64 MiB in float32
 

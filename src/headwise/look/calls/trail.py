@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from headwise.look.equations import as_scores, as_values, read
-from headwise.look.plain import wrapped
+from headwise.look.calls.equations import as_scores, as_values, read
+from headwise.look.calls.plain import wrapped
 
 _T: Any = torch.Tensor
 MATMULS: frozenset[Any] = frozenset((torch.matmul, torch.bmm, _T.matmul, _T.bmm, _T.__matmul__))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwise.look.running import Running
-from headwise.look.trail import inside
+from headwise.look.calls.running import Running
+from headwise.look.calls.trail import inside
 
 
 def missed(running: Running, gave: set[str]) -> Iterator[str]:

@@ -14,9 +14,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from headwise.core.masks import All, Padding
-from headwise.look.origin import from_itself
-from headwise.look.plain import wrapped
-from headwise.look.running import looks_like_attention, run_plainly
+from headwise.look.calls.plain import wrapped
+from headwise.look.calls.running import looks_like_attention, run_plainly
+from headwise.look.recordings.origin import from_itself
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.look.call import AttentionCall
+from headwise.look.calls.call import AttentionCall
 
 
 def kv_heads_of(call: AttentionCall) -> int:

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from headwise.core import AttentionMap
 from headwise.core.map_statistics import Statistics
-from headwise.look.call import AttentionCall
-from headwise.look.documents import seen_by
-from headwise.look.sinks import even_sinks
-from headwise.look.sums import BINS, DISTANCES, Sums, of_rows
+from headwise.look.calls.call import AttentionCall
+from headwise.look.recordings.documents import seen_by
+from headwise.look.recordings.sinks import even_sinks
+from headwise.look.recordings.sums import BINS, DISTANCES, Sums, of_rows
 
 
 def map_of(call: AttentionCall) -> AttentionMap:

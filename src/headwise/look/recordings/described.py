@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from headwise.look.coverage import Coverage
-from headwise.look.kept import Kept
-from headwise.look.recording import Layer, Recording
-from headwise.look.sums import STATISTICS, Sums
+from headwise.look.calls.coverage import Coverage
+from headwise.look.recordings.kept import Kept
+from headwise.look.recordings.recording import Layer, Recording
+from headwise.look.recordings.sums import STATISTICS, Sums
 
 FORMAT = 1
 KEPT = re.compile(r"kept-[0-9a-f]{32}\.safetensors")  # a file of another name is none of ours
