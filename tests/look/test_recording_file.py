@@ -109,7 +109,8 @@ def test_whoever_is_killed_leaves_the_old_or_the_new(tmp_path):
     # after each; up to the renaming the old one is there, and then the new one
     assert len(found["steps"]) > 2 * (5 * 4 + 2)
     assert found["steps"] == sorted(found["steps"])
-    assert set(found["steps"]) == set(found["moments"]) == {0, 1}
+    assert set(found["steps"]) == {0, 1}
+    assert set(found["moments"]) <= {0, 1}  # which of them is a matter of how busy the machine is
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
