@@ -6,7 +6,7 @@ import torch
 from headwise.core import HeadwiseError
 from headwise.experiments.inside import given_text
 from headwise.experiments.inside.pieces import readable_tokens
-from headwise.experiments.inside.subject import subject_of
+from headwise.experiments.inside.subject import Subject, subject_of
 from headwise.models import Model, open_text_model
 from tests.experiments.inside.models import causal_model
 
@@ -73,4 +73,16 @@ def test_logits_are_computed_for_the_last_token_alone(minilm):
     subject = subject_of(causal_model(minilm), "The cat sat on the mat.")
     assert subject.run(logits_to_keep=1, use_cache=False).logits.shape[1] == 1
     assert subject.run(use_cache=False).past_key_values is None
-    assert subject.run(an_option_that_it_does_not_have=1).logits.shape[1] == len(subject.tokens)
+    assert subject.run().logits.shape[1] == len(subject.tokens)
+
+
+class _Strict(torch.nn.Module):
+    """Takes token numbers and nothing else."""
+
+    def forward(self, input_ids):
+        return input_ids
+
+
+def test_options_that_a_model_does_not_know_are_left_out():
+    subject = Subject("strict", _Strict(), ["a"], inputs={"input_ids": torch.tensor([[1]])})
+    assert subject.run(logits_to_keep=1, use_cache=False).tolist() == [[1]]
