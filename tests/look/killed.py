@@ -18,8 +18,9 @@ from pathlib import Path
 
 import torch
 
-from headwise.look import InMemory, load, recording_file, save
+from headwise.look import InMemory, load, save
 from headwise.look.recordings import kept as kept_module
+from headwise.look.recordings import recording_file
 from tests.look.corpus import recording_of, sums
 
 MOMENTS = 25
