@@ -1,8 +1,9 @@
-"""Every statistic of an attention map beside one fused attention call, in the same rounds.
+"""What looking inside costs: a map's statistics beside a fused call, and a recorded model beside a plain one.
 
     python benchmarks/look.py [--quick] [--json] [--busy]
 
-8 heads of 64, float32. Memory is the peak above the inputs, each length in a process of its own.
+Maps have 8 heads of 64, float32; each call of ``statistics`` follows a fused call of its round. Memory is the
+peak above the inputs, each length in a process of its own. The recorded model is that of recording.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import recording
 
 HEADS, HEAD_DIM = 8, 64
 SIZES = ((2048, 9), (8192, 3))  # length, rounds
@@ -37,9 +40,11 @@ def main() -> int:
         return 0
     # memory first: a child's peak starts at that of its parent, so torch must not be here yet
     memory = {length: _measure(length) for length in (QUICK_LONG if arguments.quick else LONG)}
+    passes, long = recording.measure(quick=arguments.quick)
     times = _times(QUICK if arguments.quick else SIZES, arguments.busy)
     if arguments.json:
-        print(json.dumps({"times": times, "memory_mib": memory}, indent=2))
+        found = {"times": times, "memory_mib": memory, "passes": passes, "long": long}
+        print(json.dumps(found, indent=2))
         return 0
     for found in times:
         print(
@@ -50,6 +55,7 @@ def main() -> int:
     for length, mib in memory.items():
         print(f"{length:,} tokens: {mib:.0f} MiB above the inputs")
     print(f"goal: at most twice for twice the length, and below {MEMORY_GOAL:,} MiB")
+    recording.print_lines(passes, long)
     return 0
 
 

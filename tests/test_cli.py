@@ -9,7 +9,7 @@ import pytest
 
 from headwise import cli
 
-COMMANDS = ("compare", "encoding", "heads", "equivariance")
+COMMANDS = ("compare", "encoding", "heads", "equivariance", "inspect", "zoom", "ablate")
 
 
 def run(capsys, *arguments):
@@ -51,10 +51,16 @@ def test_the_help_and_the_version(capsys):
     assert run(capsys, "--version")[1].startswith("headwise 0.")
 
 
-def test_positions_are_those_the_experiments_know():
+def test_choices_are_those_the_experiments_know():
+    from headwise.cli.learning import POSITIONS
+    from headwise.cli.looking import REPLACEMENTS, STATISTICS
+    from headwise.experiments.inside.ablating import REPLACEMENTS as KNOWN
     from headwise.experiments.named import NAMES
+    from headwise.look.recordings.sums import STATISTICS as RECORDED
 
-    assert cli.POSITIONS == NAMES
+    assert POSITIONS == NAMES
+    assert STATISTICS == RECORDED
+    assert tuple(KNOWN) == REPLACEMENTS
 
 
 SMALL = {
@@ -62,28 +68,45 @@ SMALL = {
     "encoding": ("encoding", "sinusoidal", "--length", "6", "--dim", "8"),
     "heads": ("heads", "--model-dim", "16", "--heads", "1", "2", "--length", "8"),
     "equivariance": ("equivariance", "--length", "5", "--model-dim", "8", "--heads", "2"),
+    "inspect": ("inspect", "The cat sat on the mat."),
+    "zoom": ("zoom", "RECORDING", "--head", "3.5", "--queries", "1:6", "--keys", "0:7"),
+    "ablate": ("ablate", "The cat sat on the mat.", "--heads", "0.2", "1.1", "--draws", "1"),
 }
 
 
+@pytest.fixture(scope="session")
+def recording(tmp_path_factory):
+    """A folder that inspect --save has made."""
+    folder = tmp_path_factory.mktemp("cli") / "recording"
+    assert cli.main(["inspect", "The cat sat on the mat.", "--json", "--save", str(folder)]) == 0
+    return str(folder)
+
+
+@pytest.fixture
+def small(recording):
+    """Arguments of a command on a small input."""
+    return lambda command: [word.replace("RECORDING", recording) for word in SMALL[command]]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_prints_its_result_within_80_columns(capsys, command):
-    code, out, err = run(capsys, *SMALL[command])
+def test_a_command_prints_its_result_within_80_columns(capsys, small, command):
+    code, out, err = run(capsys, *small(command))
     assert (code, err) == (0, "")
     assert out.count("\n") > 3
     assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_json_is_json_and_nothing_else(capsys, command):
-    code, out, _ = run(capsys, *SMALL[command], "--json")
+def test_json_is_json_and_nothing_else(capsys, small, command):
+    code, out, _ = run(capsys, *small(command), "--json")
     assert code == 0
     assert isinstance(json.loads(out), dict)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_saves_its_picture_and_says_where(capsys, tmp_path, command):
+def test_a_command_saves_its_picture_and_says_where(capsys, tmp_path, small, command):
     path = tmp_path / "picture.png"
-    code, out, _ = run(capsys, *SMALL[command], "--plot", str(path))
+    code, out, _ = run(capsys, *small(command), "--plot", str(path))
     assert code == 0
     assert out.endswith(f"Picture: {path}\n")
     assert path.read_bytes().startswith(b"\x89PNG")
@@ -101,13 +124,15 @@ def test_compare_reads_the_trained_model(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_narrow_terminal_cuts_no_number(capsys, monkeypatch, command):
+def test_a_narrow_terminal_cuts_no_number(capsys, monkeypatch, small, command):
     monkeypatch.setenv("COLUMNS", "40")
-    _, out, _ = run(capsys, *SMALL[command])
+    _, out, _ = run(capsys, *small(command))
     assert "\u2026" not in out
 
 
 PAIR = ("compare", "cat bites dog", "dog bites cat")
+MAT = "The cat sat on the mat."
+PLAIN = ("--model", "torch.nn:Identity")
 
 # arguments, and words the one line must hold; FOLDER is an empty one
 BAD_INPUT = [
@@ -150,19 +175,58 @@ BAD_INPUT = [
     (("equivariance", "--heads", "3"), "must be a divisor of model_dim=64, got 3"),
     (("equivariance", "--model-dim", "x"), "invalid int value: 'x'"),
     (("equivariance", "--model-dim", "4", "--heads", "4"), "must be even, got 1"),
+    (("inspect",), "required: TEXT-or-FILE"),
+    (("inspect", ""), "the text must be at least one word, got ''"),
+    (("inspect", "FOLDER"), "the text must be a file that can be read"),
+    (("inspect", "FOLDER/none.txt"), "There is no file of that name"),
+    (("inspect", "none.txt"), "There is no file of that name"),
+    (("inspect", "FOLDER/bytes.txt"), "the text must be a file in UTF-8"),
+    (("inspect", "caf\udce9"), "the text must be in UTF-8"),
+    (("inspect", "word " * 600), "the text must be at most 512 tokens, got 602"),
+    (("inspect", MAT, "--rows", "0"), "rows must be a whole number of at least 1, got 0"),
+    (("inspect", MAT, "--rows", "most"), "invalid number value: 'most'"),
+    (("inspect", MAT, "--statistic", "mood"), "invalid choice: 'mood'"),
+    (("inspect", MAT, "--save", "FOLDER/bytes.txt"), "the folder must be one that can be made"),
+    (("inspect", MAT, "--model", "FOLDER/none"), "There is no such folder"),
+    (("inspect", MAT, *PLAIN), "the text must be token numbers such as 5,17,3"),
+    (("inspect", "1,2", *PLAIN), "no attention at all"),
+    (("inspect", "9" * 30, *PLAIN), "token numbers of 64 bits"),
+    (("zoom",), "required: DIR, --head"),
+    (("zoom", "FOLDER"), "required: --head"),
+    (("zoom", "FOLDER", "--head", "3.5"), "the folder must be one with a whole recording"),
+    (("zoom", "RECORDING", "--head", "7.0"), "the layer must be 0 to 5, or one of their names, got 7"),
+    (("zoom", "RECORDING", "--head", "0.12"), "the head must be 0 to 11, got 12"),
+    (("zoom", "RECORDING", "--head", "five"), "a head must be a layer and a number from 0"),
+    (("zoom", "RECORDING", "--head", "0.0", "--queries", "0:10"), "queries must be a range within 0:9"),
+    (
+        ("zoom", "RECORDING", "--head", "0.0", "--keys", "5"),
+        "keys must be two numbers as in 100:160, got '5'",
+    ),
+    (("zoom", "RECORDING", "--head", "0.0", "--text", "2"), "queries and keys of text 2 must be kept"),
+    (("ablate", MAT), "required: --heads"),
+    (("ablate", MAT, "--heads"), "expected at least one argument"),
+    (("ablate", MAT, "--heads", "6.0"), "the layer of head 6.0 must be"),
+    (("ablate", MAT, "--heads", "0.12"), "the head of 0.12 must be from 0 to 11, got 12"),
+    (("ablate", MAT, "--heads", "0.0", "--to", "noise"), "invalid choice: 'noise'"),
+    (("ablate", MAT, "--heads", "0.0", "--draws", "-1"), "draws must be"),
+    (("ablate", MAT, "--heads", "0.0", "--seed", "-1"), "seed must be from 0 to 2^63 - 1, got -1"),
+    (("ablate", "1,2", "--heads", "0.0", *PLAIN), "Identity"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), BAD_INPUT, ids=[" ".join(a) or "nothing" for a, _ in BAD_INPUT]
+    ("arguments", "words"), BAD_INPUT, ids=[" ".join(a)[:60] or "nothing" for a, _ in BAD_INPUT]
 )
-def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, arguments, words):
+def test_bad_input_is_one_line_and_exit_code_2(capsys, tmp_path, recording, arguments, words):
+    (tmp_path / "bytes.txt").write_bytes(b"caf\xe9")
     pickled = tmp_path / "pickled"
     pickled.mkdir()
     (pickled / "config.json").write_text("{}")
     (pickled / "pytorch_model.bin").write_bytes(b"")
     before = sorted(tmp_path.rglob("*"))
-    code, out, err = run(capsys, *(word.replace("FOLDER", str(tmp_path)) for word in arguments))
+    code, out, err = run(
+        capsys, *(word.replace("FOLDER", str(tmp_path)).replace("RECORDING", recording) for word in arguments)
+    )
     assert (code, out) == (2, "")
     assert words in err
     assert err.startswith("headwise")

@@ -22,11 +22,38 @@ from headwise.core import (
 )
 from headwise.core.figures import check_picture, new_figure
 from headwise.core.files import check_writable
-from headwise.experiments import compare_head_counts, examine_encoding, permute_and_compare
+from headwise.experiments import (
+    ablate_heads,
+    compare_head_counts,
+    examine_encoding,
+    inspect_text,
+    permute_and_compare,
+    zoom,
+)
+from headwise.experiments.inside import given_text
+from headwise.experiments.inside.outcome import outcome_of
+from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
-from headwise.models import open_model, open_text_model
+from headwise.look import (
+    Coverage,
+    Head,
+    InMemory,
+    Mean,
+    Recording,
+    ablate,
+    importance,
+    load,
+    record,
+    rollout,
+    save,
+    watch,
+)
+from headwise.look.recordings.kept import Kept
+from headwise.look.recordings.recording import Layer
+from headwise.look.recordings.sums import Sums
+from headwise.models import Model, open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
@@ -80,10 +107,79 @@ def open_without_the_package():
     open_model()
 
 
+torchs_own = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+
+def change(**options):
+    with watch(torchs_own, lambda call: None, **options):
+        torchs_own(x, x, x)
+
+
+def change_under_func():
+    with ablate(torchs_own, "0.0"):
+        torch.func.grad(lambda y: torchs_own(y, y, y)[0].sum())(x)
+
+
+def remove(head, **options):
+    with ablate(torchs_own, head, **options):
+        torchs_own(x, x, x)
+
+
+def weigh(loss, heads=0):
+    importance(torchs_own, loss, heads)
+
+
 def folder(tmp, *files):
     for name in files:
         (tmp / name).write_text("{}")
     return str(tmp)
+
+
+def recorded(model, *given, keep=None):
+    with record(model, keep=keep) as recording:
+        model(*given)
+    return recording
+
+
+def of_heads(heads):
+    return Layer("attn", heads, heads, "fused", 1, 1, Sums.empty(heads))
+
+
+class Attends(torch.nn.Module):
+    """A plain model on token numbers from 0 to 4."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(5, 8)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, numbers):
+        x = self.words(numbers)
+        return self.attention(x, x, x)[0]
+
+
+class Silent(Attends):
+    """The same, but it keeps what it finds to itself."""
+
+    def forward(self, numbers):
+        super().forward(numbers)
+
+
+PLAIN = Model("plain", torch.nn.Embedding(5, 2))
+PLAIN_ATTENTION = Model("plain", Attends())
+
+
+def one_token():
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    network = LlamaForCausalLM(LlamaConfig(vocab_size=5, **sizes))
+    return Subject("tiny", network, ["a"], inputs={"input_ids": torch.tensor([[1]])})
+
+
+def saved(tmp):
+    inspect_text(PLAIN_ATTENTION, "1,2,3", save=tmp / "saved")
+    return tmp / "saved"
 
 
 # (what is called, with a folder to play in; words the message must hold)
@@ -117,7 +213,9 @@ BAD_CALLS = {
     "pairs that are not pairs": (lambda tmp: p.entries(torch.arange(3), torch.arange(2)), "keys must be as many as queries, 3, got 2", "tile or rows"),
     "a dense map too large": (lambda tmp: AttentionMap(torch.zeros(1, 8, 8192, 1), torch.zeros(1, 8, 8192, 1)).dense(), "a dense matrix must be at most 1 GiB, got [1, 8, 8192, 8192], which takes 2.0 GiB in float32"),
     "classes of other keys": (lambda tmp: p.mass(keep[:, :3]), "classes must be a boolean tensor [classes, 5], a row for each class, got bool of shape [2, 3]"),
-    "sinks of other heads": (lambda tmp: AttentionMap(q, q, sinks=torch.zeros(3)), "sinks must be a tensor of 4 logits, got float32 of shape [3]"),
+    "sinks of other heads": (lambda tmp: AttentionMap(q, q, sinks=torch.zeros(3)), "sinks must be logits of shape [4], or [2, 4, 5] where batch may be 1, got float32 of shape [3]"),
+    "sinks of other queries": (lambda tmp: AttentionMap(q, q, sinks=torch.zeros(2, 4, 3)), "sinks must be logits of shape [4], or [2, 4, 5] where batch may be 1, got float32 of shape [2, 4, 3]"),
+    "sinks in whole numbers": (lambda tmp: AttentionMap(q, q, sinks=torch.zeros(4).long()), "got int64 of shape [4]", "sink parameter"),
     "values of other heads": (lambda tmp: p.value_weighted(q[:, :3], torch.zeros(8, 32)), "v and output_weight must be [2, 4, 5, value_dim] and [model_dim, 4 * value_dim]"),
     "queries kept in numbers": (lambda tmp: p.statistics(keep=keep.long()), "keep must be bool of shape [2, 5], got int64 of shape [2, 5]"),
     "no bins": (lambda tmp: p.pool(0), "AttentionMap.pool: bins must be a whole number of at least 1, got 0"),
@@ -150,6 +248,17 @@ BAD_CALLS = {
     "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
+    "a head that is no head": (lambda tmp: Head.parse("3,5"), "a head must be a layer and a number from 0, as 3.5, (3, 5) or encoder.layer.0.attention:5, got '3,5'"),
+    "a layer that is not seen": (lambda tmp: remove("4.0"), "ablate: the layer of head 4.0 must be one that made an attention call while it was watched, got 4. Layers that made one are 0 (the model)"),
+    "a head out of range": (lambda tmp: remove("0.2"), "ablate: the head of 0.2 must be from 0 to 1, got 2. Layer 0 (the model) has 2 heads"),
+    "a replacement without brackets": (lambda tmp: remove("0.0", to=Mean), "ablate: to must be a Replacement such as Zero() or Mean(), got <class"),
+    "a replacement of another shape": (lambda tmp: remove("0.0", to=lambda call, heads: call.output), "what replaces the output must be of shape [2, 1, 5, 4], got [2, 2, 5, 4]"),
+    "a reference that lacks a layer": (lambda tmp: remove("0.0", to=Mean({})), "Mean: the reference of layer '' must be a tensor of shape [2, 4], got none"),
+    "a change of another shape": (lambda tmp: change(change=lambda call: call.q[0]), "change: what it returns must be None or of shape [2, 2, 5, 4], got [2, 5, 4]"),
+    "a change where none can be": (lambda tmp: change_under_func(), "the model: a call to change must be one that plain Python makes, got another. It runs under torch.vmap or torch.func"),
+    "a loss of many numbers": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0]), "importance: what loss returns must be a tensor of one number, with a gradient, got float32 of shape [2, 5, 8]"),
+    "a loss without gradients": (lambda tmp: weigh(torch.no_grad()(lambda: torchs_own(x, x, x)[0].sum())), "importance: the call in layer the model must be made with gradients on, got one without"),
+    "minus one heads": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0].sum(), -1), "the number of heads must be a whole number, 0 or more, got -1"),
     "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, got 'rope'"),
     "a wave of no dimensions": (lambda tmp: examine_encoding("sinusoidal", dim=0), "encoding: dim must be a whole number of at least 1, got 0"),
     "a heat map too tall": (lambda tmp: examine_encoding("sinusoidal", length=10**6), "length must be at most 2,048, got 1,000,000"),
@@ -186,7 +295,31 @@ BAD_CALLS = {
     "no weights": (lambda tmp: open_model(folder(tmp, "config.json")), "It has no .safetensors file"),
     "pickled weights": (lambda tmp: open_model(folder(tmp, "config.json", "pytorch_model.bin")), "the weights must be a .safetensors file, got 'pytorch_model.bin'", "can run any code"),
     "a broken model folder": (lambda tmp: open_model(folder(tmp, "config.json", "model.safetensors")), "the folder must be a Hugging Face text model", "It cannot be read"),
+    "a recording of NaN": (lambda tmp: recorded(layer, x.log() * 0), "record: queries and keys must be finite, got NaN or infinity in the queries of layer 0 (the model), head 0, token 0", "in no sum"),
+    "a recording without attention": (lambda tmp: recorded(torch.nn.Linear(8, 8), x), "record: the model must be run in the block and to call attention, got Linear: no attention at all"),
+    "half a row": (lambda tmp: record(layer, rows=0.5).__enter__(), "record: rows must be a whole number of at least 1, got 0.5"),
+    "layers of two models": (lambda tmp: of_heads(2) + of_heads(4), "Recording: the heads of attn must be 2 on 2 as in the other recording, got 4 on 4"),
+    "a head that is not there": (lambda tmp: recorded(layer, x).map(0, head=2), "Recording: the head must be 0 to 1, got 2"),
+    "a layer that is not there": (lambda tmp: recorded(layer, x).layer(1), "Recording: the layer must be 0 to 0, or one of their names, got 1"),
+    "a map that was not kept": (lambda tmp: recorded(layer, x).map(0), "Recording: queries and keys of text 0 must be kept, got 0 texts that are", "keep=InMemory()"),
+    "rollout from a token behind the text": (lambda tmp: rollout(recorded(layer, x, keep=InMemory()), 5), "rollout: the token must be -5 to 4, got 5", "The text has 5 tokens"),
+    "rollout through no layer": (lambda tmp: rollout(recorded(layer, x, keep=InMemory()), 0, layers=[]), "rollout: layers must be at least one, got none"),
+    "rollout through cross-attention": (lambda tmp: rollout(recorded(layer, x, x[:, :3], keep=InMemory()), 0), "rollout: layer of the model must be self-attention over 3 tokens, got 5 queries and 3 keys"),
+    "an unknown statistic": (lambda tmp: recorded(layer, x).mean("sharpness"), "Recording: the statistic must be one of entropy, confidence,", "got 'sharpness'"),
+    "no recording": (lambda tmp: load(tmp), "load: the folder must be one with a whole recording, got", "recording.safetensors cannot be read"),
+    "a file as the folder": (lambda tmp: save(Recording(Coverage("Tiny")), folder(tmp, "a") + "/a"), "save: the folder must be one that can be made", "File exists"),
+    "a lost kept file": (lambda tmp: Kept("attn", 0, 1.0, None, tmp / "kept.safetensors").map(), "recording: the file of kept queries and keys must be there and whole, got 'kept.safetensors'", "No such file"),
     "a text too long": (lambda tmp: open_text_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
+    "a missing text file": (lambda tmp: given_text("foo.txt", who="inspect"), "inspect: the text must be a file that exists, or a text, got 'foo.txt'", "no file of that name"),
+    "a text that a plain model cannot read": (lambda tmp: inspect_text(PLAIN, "two words"), "plain: the text must be token numbers such as 5,17,3, got 'two words'", "has no tokenizer"),
+    "token numbers that a plain model does not know": (lambda tmp: inspect_text(PLAIN, "1,9"), "plain: the model must be one that can be called with token numbers of shape [1, 2], got IndexError: index out of range in self"),
+    "a text for a model of sounds": (lambda tmp: inspect_text(SpeechModel("whisper", layer, None, None), "word"), "whisper: the text must be left out, got 'word'", "A SpeechModel takes no text alone"),
+    "an inspection of an unknown statistic": (lambda tmp: inspect_text(PLAIN, "1", statistic="mood"), "inspect: the statistic must be one of entropy, confidence,", "got 'mood'"),
+    "rows in words": (lambda tmp: inspect_text(PLAIN, "1", rows="many"), "inspect: rows must be a number or 'all', got 'many'"),
+    "a window outside the text": (lambda tmp: zoom(saved(tmp), "0.0", queries="2:9"), "zoom: queries must be a range within 0:3, got 2:9", "The text has 3 tokens"),
+    "no heads to remove": (lambda tmp: ablate_heads(PLAIN_ATTENTION, "1,2", []), "ablate: heads must be at least one, got none"),
+    "an output without numbers": (lambda tmp: ablate_heads(Model("dumb", Silent()), "1,2", "0.0"), "dumb: the model's output must be a tensor of numbers, or a tuple or dictionary with one, got NoneType"),
+    "a loss of one token": (lambda tmp: outcome_of(one_token()), "tiny: the text must be at least two tokens, got 1"),
 }  # fmt: skip
 
 

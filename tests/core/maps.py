@@ -41,6 +41,14 @@ def tensor_bias(queries, keys, dtype):
 
 SINKS = torch.tensor([0.0, 3.0, -50.0, -torch.inf])
 
+
+def sinks_of_queries(queries, dtype):
+    """A sink for each row of the batch and each query, of which some are without one."""
+    sinks = torch.linspace(-4, 4, BATCH * HEADS * queries, dtype=dtype).view(BATCH, HEADS, queries).clone()
+    sinks[:, 1, ::2] = -torch.inf
+    return sinks
+
+
 # name: (queries, keys, dtype) -> the arguments of the map
 KINDS = {
     "nothing": lambda queries, keys, dtype: {},
@@ -50,6 +58,7 @@ KINDS = {
     "content": lambda queries, keys, dtype: {"bias": by_content},
     "softcap": lambda queries, keys, dtype: {"softcap": 1.5},
     "sinks": lambda queries, keys, dtype: {"sinks": SINKS.to(dtype)},
+    "sinks of queries": lambda queries, keys, dtype: {"sinks": sinks_of_queries(queries, dtype)},
     "all": lambda queries, keys, dtype: {
         "bias": alibi(queries, keys), "softcap": 3.0, "sinks": SINKS.to(dtype), "scale": 0.7
     },
@@ -85,7 +94,7 @@ def dense(q, k, kwargs, visible):
     if visible is not None:
         scores = scores.masked_fill(~visible[:, None], -torch.inf)
     sinks = kwargs.get("sinks", torch.full((q.shape[1],), -torch.inf)).double()
-    sinks = sinks[None, :, None, None].expand(*scores.shape[:3], 1)
+    sinks = (sinks[None, :, None] if sinks.dim() == 1 else sinks)[..., None].expand(*scores.shape[:3], 1)
     with_sink = torch.cat([scores, sinks], dim=-1)
     normalizer = with_sink.logsumexp(-1)
     return with_sink.softmax(-1).nan_to_num(0.0)[..., :-1], normalizer, scores

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from headwise.core import AttentionMap, map_pieces
+from headwise.core import AttentionMap, map_pieces, map_scores
 from tests.core import maps
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
@@ -84,6 +84,7 @@ def test_every_reading_of_every_kind_of_map(monkeypatch, kind, mask, small):
     monkeypatch.setattr(map_pieces, "_FEWEST_ROWS", 2)
     if small:
         monkeypatch.setattr(map_pieces, "_PIECE_ELEMENTS", 1)  # pieces of two rows
+        monkeypatch.setattr(map_scores, "_EDGE", 1)  # and of no more columns than they reach
     for queries, keys in ((6, 6), (2, 6), (9, 4)):
         q, k, kwargs, visible = maps.make(kind, mask, queries, keys)
         check_everything(q, k, kwargs, visible, torch.float64)

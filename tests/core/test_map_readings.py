@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from headwise.core import AttentionMap, Causal, SlidingWindow, map_pieces
+from headwise.core import AttentionMap, Causal, SlidingWindow, map_pieces, map_scores
 from headwise.layers import MultiHeadAttention
 from tests.core import maps
 from tests.core.test_memory import LargestTensor
@@ -17,6 +17,7 @@ every_map = pytest.mark.parametrize(("kind", "mask"), maps.KINDS_AND_MASKS)
 def _pieces_of_two_rows(monkeypatch):
     monkeypatch.setattr(map_pieces, "_FEWEST_ROWS", 2)
     monkeypatch.setattr(map_pieces, "_PIECE_ELEMENTS", 1)
+    monkeypatch.setattr(map_scores, "_EDGE", 1)  # which would keep every column of so few
 
 
 def both(kind, mask, queries=7, keys=9):
@@ -83,10 +84,31 @@ def test_statistics_of_some_queries_and_without_the_left_out(kind, mask):
     torch.testing.assert_close(sampled.entropy, torch.special.entr(rows).sum(-1), **EXACT)
     torch.testing.assert_close(sampled.on_previous, maps.on(dense, -1)[:, :, some], **EXACT)
     torch.testing.assert_close(sampled.pool[:, :, some], rows, **EXACT)
+    chosen = torch.zeros(7, 1, dtype=torch.float64).index_fill_(0, some, 7 / 3)
+    torch.testing.assert_close(sampled.distance.histogram, maps.moments(dense * chosen)[2], **EXACT)
+    mean, variance, _ = maps.moments(dense)
+    torch.testing.assert_close(sampled.distance.mean, mean[:, :, some], **EXACT)
+    torch.testing.assert_close(sampled.distance.spread.square(), variance[:, :, some], **EXACT)
     counted = dense * keep[:, None, :, None]
     torch.testing.assert_close(kept.received, counted.sum(2), **EXACT)
     share = (7 / keep.sum(-1))[:, None, None].double()
     torch.testing.assert_close(kept.distance.histogram, maps.moments(counted)[2] * share, **EXACT)
+
+
+def test_sinks_of_queries_may_be_shared_by_the_batch():
+    q, k, kwargs, _ = maps.make("nothing", "causal", 7, 9)
+    shared = torch.randn(1, 4, 7, dtype=torch.float64)
+    one, other = (AttentionMap(q, k, sinks=sinks, **kwargs) for sinks in (shared, shared.repeat(2, 1, 1)))
+    assert torch.equal(one.dense(), other.dense())
+    assert (one.dense().sum(-1) < 1).all()
+
+
+def test_pieces_keep_their_numbers():
+    p, dense = both("all", "causal & padding")
+    pieces = list(p.pieces())
+    assert len(pieces) > 1
+    for piece in pieces:
+        torch.testing.assert_close(piece.weights, dense[:, :, piece.rows, piece.columns], **EXACT)
 
 
 def test_reading_changes_nothing():

@@ -9,8 +9,11 @@ from headwise.experiments.result import Result
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def check_face(result: Result, *figures: str) -> None:
-    """The page holds these figures, is no wider than 80 columns, and uses no colour."""
+def check_face(result: Result, *figures: str, coloured: bool = False) -> None:
+    """The page holds these figures, is no wider than 80 columns, and uses colour only if it may.
+
+    Where it is coloured, every background brings its own colour of letters, so that any terminal can show it.
+    """
     text = str(result)
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text, "a table was cut to fit the page"
@@ -18,7 +21,9 @@ def check_face(result: Result, *figures: str) -> None:
         assert figure in text, f"{figure} is not on the page:\n{text}"
     for line in Console(width=80, color_system="truecolor", force_terminal=True).render_lines(result):
         for segment in line:
-            assert segment.style is None or (segment.style.color is None and segment.style.bgcolor is None)
+            style = segment.style
+            plain = style is None or (style.color is None and style.bgcolor is None)
+            assert plain or (coloured and style.color is not None and style.bgcolor is not None)
 
 
 def check_json(result: Result) -> dict:

@@ -157,7 +157,7 @@ def test_dropout_is_reported_and_not_compared():
 def test_a_wrong_reading_is_found_by_the_comparison():
     from dataclasses import replace
 
-    from headwise.look.coverage import relative_difference
+    from headwise.look.calls.coverage import relative_difference
 
     q = tensors(1, 2, 3, 8)
     call = one(q, q, q, is_causal=True)

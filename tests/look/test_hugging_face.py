@@ -29,8 +29,14 @@ CONFIGS = {
     "T5": transformers.T5Config(
         vocab_size=30, d_model=24, d_kv=6, d_ff=16, num_layers=2, num_heads=4, decoder_start_token_id=0
     ),
+    "Mistral": transformers.MistralConfig(**SMALL, **HALF, sliding_window=4),
+    "Bart": transformers.BartConfig(
+        vocab_size=30, d_model=24, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=16, decoder_ffn_dim=16,
+        encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=32, pad_token_id=1,
+        bos_token_id=0, eos_token_id=2,
+    ),
 }  # fmt: skip
-FUSED = ("Llama", "Bert", "GPT2", "T5")
+FUSED = ("Llama", "Bert", "GPT2", "T5", "Mistral", "Bart")
 EAGER = tuple(CONFIGS)
 
 
@@ -54,7 +60,7 @@ def inputs(name, side):
         keep[1, : 2 if side == "left" else 7] = 0 if side == "left" else 1
         keep[1, 5:] = 0 if side == "right" else 1
         given["attention_mask"] = keep
-    if name == "T5":
+    if name in ("T5", "Bart"):
         given["decoder_input_ids"] = tokens[:, :4]
     return given
 

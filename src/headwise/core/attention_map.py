@@ -25,7 +25,7 @@ from headwise.core.map_inputs import (
 from headwise.core.map_picture import HTML_BINS, TEXT_BINS, as_html, as_text
 from headwise.core.map_pieces import Piece, pieces_of
 from headwise.core.map_products import Transposed, product
-from headwise.core.map_statistics import Received, Statistics, statistics_of
+from headwise.core.map_statistics import Statistics, received_by, statistics_of
 from headwise.core.map_values import lengths_of, with_key_bias
 from headwise.core.masks import Mask
 from headwise.core.shapes import check_positive
@@ -36,8 +36,8 @@ class AttentionMap:
 
     The shape is ``batch heads query key``; grouped queries are counted as query heads. Nothing of size
     query * key is ever held: each reading goes through blocks of queries, exactly, in float32 or better.
-    ``sinks``, one learned logit for each head, take part in the softmax and are no key, so with them rows add
-    up to less than 1. A query that sees no key has a row of zeros. A map is a record: it passes no gradient.
+    ``sinks``, logits of heads or of their queries, take part in the softmax and are no key: rows then add up
+    to less than 1. A query that sees no key has a row of zeros. A map is a record: it passes no gradient.
 
     Vaswani et al. 2017, arXiv 1706.03762, eq. (1). Raises HeadwiseError if the inputs do not fit each other.
 
@@ -61,13 +61,12 @@ class AttentionMap:
         bias: Float[Tensor, "#batch #heads query key"] | BiasFunction | None = None,
         scale: float | None = None,
         softcap: float | None = None,
-        sinks: Float[Tensor, " heads"] | None = None,
+        sinks: Float[Tensor, " heads"] | Float[Tensor, "#batch heads query"] | None = None,
     ) -> None:
         check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
         self.q, self.k = q.detach(), k.detach()
         self.how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
-        check_sinks(sinks, heads=q.shape[1])
-        self.sinks = None if sinks is None else sinks.detach()
+        self.sinks = check_sinks(sinks, self.shape[:3], self.dtype)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -85,9 +84,7 @@ class AttentionMap:
 
         Any reading can be built on it. A pass is what takes time, so readings can share one.
         """
-        if queries is not None:
-            check_indices(queries, self.shape[2], what="queries")
-        return pieces_of(self.q, self.k, self.how, self.sinks, queries)
+        return self._pieces(queries, reuse=False)
 
     def __matmul__(
         self, values: Float[Tensor, "#batch #heads key columns"]
@@ -95,14 +92,12 @@ class AttentionMap:
         """``P W``: each query's weighted average of the rows of ``values``."""
         batch, heads, _, keys = self.shape
         check_batched(values, (batch, heads, keys), what="values")
-        found = [self._zeros(0, values.shape[-1])]
-        found += [product(piece.weights, values[:, :, piece.columns]) for piece in self.pieces()]
-        return torch.cat(found, dim=2)
+        return self._of_rows(lambda part: product(part.weights, values[:, :, part.columns]), values.shape[3])
 
     @property
     def T(self) -> Transposed:  # noqa: N802
         """``P^T``, for ``map.T @ values``."""
-        return Transposed(self.pieces, self.shape, self._zeros(0))
+        return Transposed(self._pieces, self.shape, self._zeros(0))
 
     def log_normalizer(self) -> Float[Tensor, "batch heads query"]:
         """``log sum_j exp(S_ij)`` of each query, sinks included; minus infinity where nothing is seen."""
@@ -114,7 +109,7 @@ class AttentionMap:
 
     def received(self) -> Float[Tensor, "batch heads key"]:
         """``sum_i p_ij``: how much attention each key gets from all queries together."""
-        return self._received(bins=1).total.to(self.dtype)
+        return received_by(self._pieces(), self.shape, self._zeros(0), 1).total.to(self.dtype)
 
     def diagonal(self, offset: int = 0) -> Float[Tensor, "batch heads entries"]:
         """``p_(i, i + offset)``, from each query's own place among the keys: -1 is the previous token.
@@ -137,7 +132,7 @@ class AttentionMap:
         rows, place = torch.unique(queries, return_inverse=True)
         found = self._zeros(len(queries))
         done = 0
-        for piece in self.pieces(rows):
+        for piece in self._pieces(rows):
             here = (place >= done) & (place < done + len(piece.rows))
             here &= (keys >= piece.columns.start) & (keys < piece.columns.stop)
             found[:, :, here] = piece.weights[:, :, place[here] - done, keys[here] - piece.columns.start]
@@ -166,11 +161,11 @@ class AttentionMap:
     def pool(self, bins: int = 64) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """An overview: the mass that the average query of a bin of queries gives to each bin of keys."""
         check_positive(bins, who="AttentionMap.pool", what="bins")
-        return self._received(bins).pool()
+        return received_by(self._pieces(), self.shape, self._zeros(0), bins).pool()
 
     def distance(self) -> Distance:
         """How far each query looks, in tokens: mean, spread, and the mass by distance in doubling bins."""
-        return distance_of(self.pieces(), self.shape, self._zeros(0))
+        return distance_of(self._pieces(), self.shape, self._zeros(0))
 
     def statistics(
         self,
@@ -182,14 +177,13 @@ class AttentionMap:
     ) -> Statistics:
         """The usual readings together, in the time of one pass, for all queries or those asked for.
 
-        ``keep`` leaves queries out of every sum over queries, such as those of padding. ``classes`` of keys
-        are those of ``mass``.
+        ``keep`` leaves queries out of every sum over queries, padding say; ``classes`` are those of ``mass``.
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        if classes is not None:
-            check_classes(classes, self.shape[3])
-        return statistics_of(self.pieces(queries), self.shape, self._zeros(0), keep, classes, bins)
+        pieces = self._pieces(queries)
+        like = self._zeros(self.shape[2] if queries is None else len(queries))
+        return statistics_of(pieces, self.shape, like, keep, classes, bins)
 
     def top(
         self, k: int, queries: Int[Tensor, " rows"] | None = None
@@ -198,7 +192,7 @@ class AttentionMap:
         check_positive(k, who="AttentionMap.top", what="k")
         k = min(k, self.shape[3])
         weights, keys = [self._zeros(0, k)], [self._zeros(0, k).long()]
-        for piece in self.pieces(queries):
+        for piece in self._pieces(queries):
             short = max(0, k - piece.weights.shape[-1])
             found = torch.nn.functional.pad(piece.weights, (0, short)).topk(k, dim=-1)
             weights.append(found.values)
@@ -216,10 +210,10 @@ class AttentionMap:
         Kobayashi et al. 2020, arXiv 2004.10102, section 3.
         """
         batch, heads, _, keys = self.shape
+        how = self.how
         check_values(v, output_weight, (batch, heads, self.k.shape[1], keys))
-        bias = with_key_bias(self.how.bias, lengths_of(v, output_weight, heads).log())
-        mask, scale, softcap = self.how.mask, self.how.scale, self.how.softcap
-        return AttentionMap(self.q, self.k, mask=mask, bias=bias, scale=scale, softcap=softcap)
+        bias = with_key_bias(how.bias, lengths_of(v, output_weight, heads).log())
+        return AttentionMap(self.q, self.k, mask=how.mask, bias=bias, scale=how.scale, softcap=how.softcap)
 
     def __repr__(self) -> str:
         batch, heads, queries, keys = self.shape
@@ -233,24 +227,23 @@ class AttentionMap:
     def _repr_html_(self) -> str:
         return as_html(repr(self), self.pool(HTML_BINS)[0] if self.shape[0] else None)
 
-    def _of_rows(self, read: Callable[[Piece], Tensor]) -> Tensor:
-        return torch.cat([self._zeros(0), *map(read, self.pieces())], dim=2)
+    def _pieces(self, queries: Tensor | None = None, *, reuse: bool = True) -> Iterator[Piece]:
+        if queries is not None:
+            check_indices(queries, self.shape[2], what="queries")
+        return pieces_of(self.q, self.k, self.how, self.sinks, queries, reuse=reuse)
+
+    def _of_rows(self, read: Callable[[Piece], Tensor], *sizes: int) -> Tensor:
+        return torch.cat([self._zeros(0, *sizes), *map(read, self._pieces())], dim=2)
 
     def _rectangle(self, queries: Tensor, keys: Tensor) -> Tensor:
         check_dense((*self.shape[:2], len(queries), len(keys)), self.dtype)
         found, done = self._zeros(len(queries), len(keys)), 0
-        for piece in self.pieces(queries):
+        for piece in self._pieces(queries):
             inside = (keys >= piece.columns.start) & (keys < piece.columns.stop)
             stop = done + len(piece.rows)
             found[:, :, done:stop, inside] = piece.weights[..., keys[inside] - piece.columns.start]
             done = stop
         return found
-
-    def _received(self, bins: int) -> Received:
-        received = Received(self.shape, self._zeros(0), bins)
-        for piece in self.pieces():
-            received.add(piece, None)
-        return received
 
     def _zeros(self, *sizes: int) -> Tensor:
         return self.q.new_zeros(*self.shape[:2], *sizes, dtype=self.dtype)

@@ -89,27 +89,22 @@ def masked_scores(
             [2., 2.]])
     """
     visible = block.visible(how.mask, q.device)
-    scores = biased_scores(q, k, how, block, visible)
+    product = _grouped_product(wide(q) * how.scale, wide(k).mT)
+    scores = capped_and_biased(product, how.softcap, block.bias(q, k, how, visible))
     return scores if visible is None else scores.masked_fill(~visible, -torch.inf)
 
 
-def biased_scores(
-    q: Float[Tensor, "batch heads rows head_dim"],
-    k: Float[Tensor, "batch kv_heads columns head_dim"],
-    how: Scores,
-    block: Block,
-    visible: Tensor | None,
+def capped_and_biased(
+    product: Float[Tensor, "batch heads rows columns"],
+    softcap: float | None,
+    bias: Float[Tensor, "#batch #heads rows columns"] | None,
 ) -> Float[Tensor, "batch heads rows columns"]:
-    """``cap(scale * Q K^T) + bias`` before the mask, in memory of its own.
+    """``cap(scale * Q K^T) + bias`` of the scaled product.
 
-    >>> x = torch.ones(1, 1, 1, 4)
-    >>> biased_scores(x, x, Scores(None, None, 0.5, None), Block(slice(0, 1), slice(0, 1), 0), None)
-    tensor([[[[2.]]]])
+    >>> capped_and_biased(torch.zeros(1, 1, 1, 2), 5.0, torch.ones(1, 1, 1, 2))
+    tensor([[[[1., 1.]]]])
     """
-    scores = _grouped_product(wide(q) * how.scale, wide(k).transpose(-1, -2))
-    if how.softcap is not None:
-        scores = how.softcap * torch.tanh(scores / how.softcap)
-    bias = block.bias(q, k, how, visible)
+    scores = product if softcap is None else softcap * torch.tanh(product / softcap)
     return scores if bias is None else scores + bias
 
 

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from headwise.core.autocast import without_autocast
 from headwise.core.map_pieces import Piece
+from headwise.core.map_scores import is_run
 
 _RUN = 64  # keys whose moments are taken about their own middle
 _SHORTEST_RUN = 16
@@ -61,15 +63,13 @@ class ByOffset:
 
     def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
         """Add the rows of a piece, each shifted to its own place; ``count`` says how much each row counts."""
-        width = piece.weights.shape[-1]
-        starts = [self.queries - 1 - row + piece.columns.start for row in piece.rows.tolist()]
-        low, high = min(starts), max(starts) + width
-        part = piece.weights.new_zeros(*piece.weights.shape[:2], high - low)
-        for row, start in enumerate(starts):
-            weights = piece.weights[:, :, row]
-            weights = weights if count is None else weights * count[:, None, row, None]
-            part[..., start - low : start - low + width] += weights
-        self.total[..., low:high] += part
+        weights = piece.weights if count is None else piece.weights * count[:, None, :, None]
+        places = self.queries - 1 - piece.rows + piece.columns.start  # of the first column in the total
+        low, high = int(places.min()), int(places.max()) + weights.shape[-1]
+        shifted = (
+            sums_of_diagonals(weights) if is_run(piece.rows) else _sums_of_shifted(weights, places - low)
+        )
+        self.total[..., low:high] += shifted
 
     def histogram(self) -> tuple[Float[Tensor, "batch heads bins"], list[int]]:
         """The mass by distance in bins that double, and their edges."""
@@ -78,6 +78,41 @@ class ByOffset:
         bins = torch.bucketize(offsets.abs(), torch.tensor(edges[1:], device=offsets.device), right=True)
         total = self.total.new_zeros(*self.total.shape[:2], len(edges) - 1)
         return total.index_add_(-1, bins, self.total), edges
+
+
+def sums_of_diagonals(
+    weights: Float[Tensor, "batch heads rows columns"],
+) -> Float[Tensor, "batch heads offsets"]:
+    """The sum of each diagonal, from the one entry in the lower left corner to that in the upper right.
+
+    In memory the next entry of a diagonal is one row and one place on, so another view has them as columns.
+
+    >>> sums_of_diagonals(torch.tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]]]))
+    tensor([[[4., 6., 8., 3.]]])
+    """
+    rows, columns = weights.shape[-2:]
+    more = rows - 1
+    if columns < rows:
+        return _slanted(pad(weights, (more, more))).sum(-2)
+    left, right = pad(weights[..., :more], (more, 0)), pad(weights[..., columns - more :], (0, more))
+    return torch.cat([_slanted(part).sum(-2) for part in (left, weights, right)], dim=-1)
+
+
+def _slanted(weights: Tensor) -> Tensor:
+    """The diagonals that all rows have an entry of, as columns: no copy."""
+    weights = weights.contiguous()
+    *others, row, column = weights.stride()
+    *axes, rows, columns = weights.shape
+    return weights.as_strided((*axes, rows, columns - rows + 1), (*others, row + column, column))
+
+
+def _sums_of_shifted(weights: Tensor, places: Tensor) -> Tensor:
+    """The sum of rows that begin at different places."""
+    width = weights.shape[-1]
+    total = weights.new_zeros(*weights.shape[:2], int(places.max()) + width)
+    for row, place in zip(weights.unbind(2), places.tolist(), strict=True):
+        total.narrow(-1, place, width).add_(row)
+    return total
 
 
 def mean_and_spread(
@@ -89,25 +124,34 @@ def mean_and_spread(
     is seen at a mean of many thousands. ``d = s (i - c) - s u`` with the middle ``c``, ``u = j - c`` and the
     side ``s``; near the diagonal a run has keys on both sides, and each key counts by itself.
     """
-    slots = piece.rows + first_slot
-    start, width = piece.columns.start, piece.weights.shape[-1]
+    width = piece.weights.shape[-1]
+    own = piece.rows + (first_slot - piece.columns.start)
     run = _run_of(width)
-    low = min(max(int(slots.min()) - start, 0) // run * run, width)
-    high = min(-(-max(int(slots.max()) + 1 - start, 0) // run) * run, width)
-    middle = piece.weights[..., low:high].double()
-    away = (torch.arange(low, high, device=slots.device) + start - slots[:, None]).abs().double()
-    moments, centres = _moments_of_runs(piece.weights, run)
-    moments[..., low // run : -(-high // run), :] = 0.0
-    to_centre = (slots[:, None] - centres - start).double()
-    side, apart = to_centre.sign(), to_centre.abs()
-    mass, first, second = moments.unbind(-1)
+    first, last = max(int(own.min()), 0) // run, -(-max(int(own.max()) + 1, 0) // run)
+    near = piece.weights[..., first * run : last * run]
+    away = (torch.arange(near.shape[-1], device=own.device) + (first * run - own[:, None])).abs().to(near)
+    sums, middles = _moments_of_runs(piece.weights, run)
+    sums[..., first:last, :] = 0.0
+    mass, linear, square = sums.unbind(-1)
+    apart = (own[:, None] - middles).double()
+    linear = linear * apart.sign()
+    apart = apart.abs()
     total = piece.mass.double().where(piece.mass > 0, 1.0)
-    mean = ((apart * mass - side * first).sum(-1) + (middle * away).sum(-1)) / total
-    apart = apart - mean[..., None]
-    squares = second - 2 * side * apart * first + apart.square() * mass
-    near = middle * (away - mean[..., None]).square()
-    spread = ((squares.sum(-1) + near.sum(-1)).clamp(min=0.0) / total).sqrt()
-    return mean.to(piece.weights.dtype), spread.to(piece.weights.dtype)
+    mean = ((apart * mass).sum(-1) - linear.sum(-1) + (near * away).sum(-1)) / total
+    spread = _squares_of_runs(apart - mean[..., None], mass, linear, square)
+    spread += _squares_of_keys(away, mean, near)
+    return mean.to(near.dtype), spread.clamp_(min=0.0).div_(total).sqrt_().to(near.dtype)
+
+
+def _squares_of_runs(apart: Tensor, mass: Tensor, linear: Tensor, square: Tensor) -> Tensor:
+    return ((apart * mass - 2 * linear) * apart + square).sum(-1)
+
+
+def _squares_of_keys(away: Tensor, mean: Tensor, weights: Tensor) -> Tensor:
+    """``sum_j p_ij (d_ij - mean_i)^2``; from the whole number beside the mean differences are exact."""
+    whole = mean.round()
+    apart = (away - whole[..., None].to(away)).sub_((mean - whole)[..., None].to(away))
+    return apart.square_().mul_(weights).sum(-1)
 
 
 def _run_of(width: int) -> int:
@@ -121,7 +165,7 @@ def _moments_of_runs(weights: Tensor, run: int) -> tuple[Tensor, Tensor]:
     """Of each run of keys the sums of ``p``, ``p u`` and ``p u^2``, and where its middle is."""
     width = weights.shape[-1]
     if width % run:
-        weights = torch.nn.functional.pad(weights, (0, -width % run))
+        weights = pad(weights, (0, -width % run))
     runs = weights.shape[-1] // run
     u = torch.arange(run, device=weights.device) - run // 2
     powers = torch.stack([u**0, u, u**2], dim=-1).to(weights.dtype)

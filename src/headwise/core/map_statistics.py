@@ -11,6 +11,7 @@ from torch import Tensor
 
 from headwise.core.autocast import without_autocast
 from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
+from headwise.core.map_inputs import check_classes
 from headwise.core.map_pieces import Piece
 from headwise.core.map_products import product
 
@@ -39,12 +40,12 @@ class Statistics(NamedTuple):
 def statistics_of(
     pieces: Iterable[Piece],
     shape: tuple[int, int, int, int],
-    like: Tensor,
+    like: Float[Tensor, "batch heads rows"],
     keep: Bool[Tensor, "batch query"] | None,
     classes: Bool[Tensor, "classes key"] | None,
     bins: int,
 ) -> Statistics:
-    """Every statistic from one pass; queries that ``keep`` leaves out count in no sum over queries.
+    """Every statistic of as many rows as ``like`` has, from one pass; what ``keep`` leaves out is in no sum.
 
     >>> from headwise.core import AttentionMap, Causal
     >>> x = torch.zeros(1, 1, 4, 2)
@@ -52,19 +53,24 @@ def statistics_of(
     tensor([1.0000, 0.5000, 0.3333, 0.2500])
     """
     _, _, queries, keys = shape
-    rows: list[list[Tensor]] = [[like.new_zeros(*shape[:2], 0)] for _ in range(10)]
+    batch, heads, rows = like.shape
+    table = like.new_empty(10, batch, heads, rows)  # small tensors between large ones would scatter memory
+    if classes is not None:
+        check_classes(classes, keys)
     values = like.new_zeros(keys, 0) if classes is None else classes.T.to(like)
-    on_classes = [like.new_zeros(*shape[:2], 0, values.shape[1])]
+    on_classes = like.new_empty(batch, heads, rows, values.shape[1])
     offsets, received = ByOffset(shape, like), Received(shape, like, bins)
+    done = 0
     for piece in pieces:
         count = None if keep is None else keep[:, piece.rows].to(like.dtype)
-        for found, part in zip(rows, _of_rows(piece, keys - queries), strict=True):
-            found.append(part)
-        on_classes.append(product(piece.weights, values[None, None, piece.columns]))
+        here = slice(done, done + len(piece.rows))
+        for found, part in zip(table[..., here], _of_rows(piece, keys - queries), strict=True):
+            found.copy_(part)
+        on_classes[:, :, here] = product(piece.weights, values[None, None, piece.columns])
+        done = here.stop
         offsets.add(piece, count)
         received.add(piece, count)
-    *of_rows, mean, spread = (torch.cat(parts, dim=2) for parts in rows)
-    entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first = of_rows
+    entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first, mean, spread = table
     histogram, edges = offsets.histogram()
     histogram = (histogram / received.counted.sum(-1).clamp(min=1)[:, None, None]).to(like.dtype)
     distance = Distance(mean, spread, histogram, edges)
@@ -77,7 +83,7 @@ def statistics_of(
         at_previous,
         at_next,
         at_first,
-        torch.cat(on_classes, dim=2),
+        on_classes,
         received.total.to(like.dtype),
         received.pool(),
         distance,
@@ -103,16 +109,33 @@ class Received:
         choice = torch.nn.functional.one_hot(place, len(bins)).T.to(piece.weights.dtype)[None, None]
         choice = choice if count is None else choice * count[:, None, None]
         with without_autocast(piece.weights.device):
-            given = (choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights).double()
+            given = choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
         self.total[..., piece.columns] += given.sum(2)
         of_bins = given.new_zeros(*given.shape[:3], self.key_bins)
         of_bins.index_add_(-1, self.bin_of_key[piece.columns], given)
-        self.pooled.index_add_(2, bins, of_bins)
+        self.pooled.index_add_(2, bins, of_bins.double())
         self.counted.index_add_(1, bins, choice.sum(-1)[:, 0].double().expand(len(self.counted), -1))
 
     def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""
         return (self.pooled / self.counted.clamp(min=1)[:, None, :, None]).to(self.like.dtype)
+
+
+def received_by(
+    pieces: Iterable[Piece], shape: tuple[int, int, int, int], like: Tensor, bins: int
+) -> Received:
+    """What the keys of a map get from all its queries.
+
+    >>> from headwise.core import AttentionMap, Causal
+    >>> x = torch.zeros(1, 1, 2, 2)
+    >>> received_by(AttentionMap(x, x, mask=Causal()).pieces(), (1, 1, 2, 2), x[:, :, :0, 0], bins=2).pool()
+    tensor([[[[1.0000, 0.0000],
+              [0.5000, 0.5000]]]])
+    """
+    received = Received(shape, like, bins)
+    for piece in pieces:
+        received.add(piece, None)
+    return received
 
 
 def bin_of(length: int, bins: int, device: torch.device) -> Tensor:
@@ -125,20 +148,21 @@ def bin_of(length: int, bins: int, device: torch.device) -> Tensor:
 
 
 def _of_rows(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
-    at_self, at_previous, at_next = (_diagonal(piece, first_slot + offset) for offset in (0, -1, 1))
     first = piece.columns.start == 0 and piece.weights.shape[-1] > 0
-    on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(at_self)
+    on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(piece.mass)
     largest = (piece.largest_weight, piece.largest_score)
-    mean, spread = mean_and_spread(piece, first_slot)
-    entropy = piece.entropy()
-    return entropy, *largest, piece.log_normalizer, at_self, at_previous, at_next, on_first, mean, spread
+    beside = _beside(piece, first_slot)
+    distance = mean_and_spread(piece, first_slot)
+    return piece.entropy(), *largest, piece.log_normalizer, *beside, on_first, *distance
 
 
-def _diagonal(piece: Piece, shift: int) -> Tensor:
-    places = piece.rows + (shift - piece.columns.start)
+def _beside(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
+    """The weights on each query's own place, the one before and the one after, 0 where there is none."""
     width = piece.weights.shape[-1]
-    exists = (places >= 0) & (places < width)
-    found = piece.weights.new_zeros(piece.weights.shape[:-1])
-    rows = torch.arange(len(places), device=places.device)[exists]
-    found[:, :, rows] = piece.weights[:, :, rows, places[exists]]
-    return found
+    if not width:
+        return (torch.zeros_like(piece.mass),) * 3
+    own = piece.rows + (first_slot - piece.columns.start)
+    places = torch.stack([own, own - 1, own + 1])
+    rows = torch.arange(len(own), device=own.device)
+    found = piece.weights[:, :, rows, places.clamp(0, width - 1)]
+    return found.masked_fill_((places < 0) | (places >= width), 0.0).unbind(2)

@@ -30,7 +30,7 @@ def open_folder(folder: Path, *, attention: str, name: str | None = None) -> Tex
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
-            network, report = transformers.AutoModel.from_pretrained(
+            network, report = _auto_class(folder, transformers).from_pretrained(
                 folder,
                 local_files_only=True,
                 trust_remote_code=False,
@@ -47,6 +47,15 @@ def open_folder(folder: Path, *, attention: str, name: str | None = None) -> Tex
     if network.config.is_encoder_decoder or not tokenizer.is_fast:
         raise _not_a_model(folder, "only encoders and decoders with a fast tokenizer are read so far")
     return TextModel(name or folder.resolve().name, network.eval(), tokenizer)
+
+
+def _auto_class(folder: Path, transformers: Any) -> Any:  # noqa: ANN401
+    """A causal language model comes with the head that predicts the next token, if the folder has one."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    causal = set(config.architectures or ()) & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+    return transformers.AutoModelForCausalLM if causal else transformers.AutoModel
 
 
 def _check_folder(folder: Path) -> None:

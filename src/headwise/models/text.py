@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError
+from headwise.models.length import goes_on, trained_length
 from headwise.models.model import Model
 
 if TYPE_CHECKING:
@@ -52,12 +53,21 @@ class TextModel(Model):
 
     tokenizer: PreTrainedTokenizerBase
 
+    @property
+    def longest(self) -> int | None:
+        """How many tokens the model was made for, None if it does not say."""
+        return trained_length(self.network)
+
     def encode(self, text: str) -> EncodedText:
-        """The text as tokens. Raises HeadwiseError if it is longer than the model can take."""
+        """The text as tokens.
+
+        A model that computes its positions, as rotary ones, takes texts longer than it was made for. Raises
+        HeadwiseError if the text is longer than the table of a model that has one.
+        """
         encoded = self.tokenizer(text, return_tensors="pt", return_offsets_mapping=True, verbose=False)
         spans = [(int(start), int(stop)) for start, stop in encoded.pop("offset_mapping")[0]]
-        longest = getattr(self.network.config, "max_position_embeddings", None)
-        if longest is not None and len(spans) > longest:
+        longest = self.longest
+        if longest is not None and len(spans) > longest and not goes_on(self.network):
             raise HeadwiseError(
                 who=self.name,
                 what="the text",

@@ -1,0 +1,116 @@
+"""The scores of a map's rows, one block after another, each in the memory of the one before."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from headwise.core.autocast import without_autocast
+from headwise.core.block import Block, Scores
+from headwise.core.blocks import capped_and_biased, wide
+
+_ROWS_TO_TRANSPOSE = 1024  # of which the product gains more than it takes to copy the keys
+_EDGE = 64  # columns begin and end at multiples of it, which readings that go by runs of keys like
+
+
+class Memory:
+    """Memory for one tensor after another: fresh pages take the system longer than filling them.
+
+    >>> memory = Memory(torch.empty(0), 6)
+    >>> memory.of((2, 3)).shape, memory.of((1, 4)).shape
+    (torch.Size([2, 3]), torch.Size([1, 4]))
+    """
+
+    def __init__(self, like: Tensor, most: int) -> None:
+        self.held = like.new_empty(most)  # pages that are never written to are never made
+
+    def of(self, shape: tuple[int, ...]) -> Tensor:
+        """A tensor of that shape, whose numbers are good until the next is asked for."""
+        return self.held[: math.prod(shape)].view(shape)
+
+
+class MapScores:
+    """``cap(scale * Q K^T) + bias`` of some rows over the keys they reach; good until the next is asked for.
+
+    ``rows`` of them will be asked for in all, and at most ``most`` scores at once. A hidden score is the
+    lowest finite number, so that a row may hold nothing else.
+
+    >>> x = torch.ones(1, 1, 3, 4)
+    >>> made = MapScores(x, x, Scores(None, None, 0.5, None), rows=2, most=6)
+    >>> block, scores = made.of(torch.tensor([0, 2]))
+    >>> block.columns, scores
+    (slice(0, 3, None), tensor([[[[2., 2., 2.],
+              [2., 2., 2.]]]]))
+    """
+
+    def __init__(
+        self,
+        q: Float[Tensor, "batch heads query head_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        how: Scores,
+        rows: int,
+        most: int,
+    ) -> None:
+        self.q, self.k, self.how = q, k, how
+        self.first_slot = k.shape[2] - q.shape[2]
+        self.wide_keys = wide(k).mT.flatten(0, 1)
+        if rows >= _ROWS_TO_TRANSPOSE:
+            self.wide_keys = self.wide_keys.contiguous()
+        self.memory = Memory(self.wide_keys, most)
+
+    def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
+        """The scores of those rows, at least one, and which part of the matrix they are."""
+        first, last = int(rows.min()), int(rows.max())
+        where = slice(first, last + 1) if is_run(rows) else rows  # a slice makes no copy
+        block = Block(where, self.reach(first, last), self.first_slot)
+        visible = block.visible(self.how.mask, self.q.device)
+        q = self.q[:, :, where]
+        bias = block.bias(q, self.k[:, :, block.columns], self.how, visible)
+        scores = capped_and_biased(self._product(q, block.columns), self.how.softcap, bias)
+        _hide(scores, visible, biased=bias is not None)
+        return block, scores
+
+    def reach(self, first: int, last: int) -> slice:
+        """The keys that rows from ``first`` to ``last`` can see at most, and a few more."""
+        keys = self.k.shape[2]
+        if self.how.mask is None:
+            return slice(0, keys)
+        start, stop = self.how.mask.reach(self.first_slot + first, self.first_slot + last, keys)
+        if start < stop:
+            start, stop = start // _EDGE * _EDGE, min(-(-stop // _EDGE) * _EDGE, keys)
+        return slice(start, stop)
+
+    def _product(self, q: Tensor, columns: slice) -> Tensor:
+        batch, heads, rows, inner = q.shape
+        matrices = len(self.wide_keys)
+        shared = batch * heads * rows // max(1, matrices)  # rows of all the heads that share keys
+        grouped = (wide(q) * self.how.scale).reshape(matrices, shared, inner)
+        product = self.memory.of((matrices, shared, columns.stop - columns.start))
+        with without_autocast(q.device):
+            torch.bmm(grouped, self.wide_keys[..., columns], out=product)
+        return product.view(batch, heads, rows, columns.stop - columns.start)
+
+
+def is_run(rows: Int[Tensor, " rows"]) -> bool:
+    """Whether each row is the one after that before it.
+
+    >>> is_run(torch.tensor([3, 4, 5])), is_run(torch.tensor([3, 5]))
+    (True, False)
+    """
+    return bool((rows.diff() == 1).all())
+
+
+def _hide(scores: Tensor, visible: Tensor | None, biased: bool) -> None:
+    lowest = torch.finfo(scores.dtype).min
+    if biased:
+        scores.clamp_(min=lowest)  # a bias may hide by minus infinity
+    if visible is None:
+        return
+    hidden = ~visible
+    columns = hidden.flatten(0, -2).any(0).nonzero()  # in a causal block they are few
+    if len(columns):
+        some = slice(int(columns[0]), int(columns[-1]) + 1)
+        scores[..., some].masked_fill_(hidden[..., some], lowest)

@@ -1,0 +1,1 @@
+"""What every head does, as sums that add, and maps that can be opened again."""

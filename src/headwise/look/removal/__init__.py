@@ -1,0 +1,1 @@
+"""A model without some of its heads, and how much each head matters."""
