@@ -51,12 +51,15 @@ class Vectors:
 class Tokens:
     """Random token numbers ``[batch length]``; ``avoid`` are numbers with a meaning of their own.
 
+    ``dtype`` is the precision the model computes in, where its output is converted to a better one.
+
     >>> Tokens(100).make(batch=2, length=3, seed=0).shape
     torch.Size([2, 3])
     """
 
     vocabulary: int
     avoid: tuple[int, ...] = ()
+    dtype: torch.dtype | None = None
 
     def make(self, batch: int, length: int, seed: int) -> Tensor:
         """Sequences that depend on the seed alone."""
