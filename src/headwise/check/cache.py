@@ -47,9 +47,9 @@ def cache(
     ``start()`` gives a fresh ``step``, and ``step(chunk)`` the outputs of the next chunk: all at once, step
     by step, one step after the rest, and in random chunks, with a second sequence stepped in between.
     ``window`` is the number of keys a window or a ring cache holds: chunks then end just before, at and just
-    after it, and wrap around it twice. With ``rows="left"`` or ``"right"`` it is ``step(chunk, keep)``, and rows of
-    unequal lengths are tried, padded at that side in their first chunk. ``depth`` is the number of layers.
-    Raises HeadwiseError if window is below 1.
+    after it, and wrap around it twice. With ``rows="left"`` or ``"right"`` it is ``step(chunk, keep)``, and
+    rows of unequal lengths are tried, padded at that side in their first chunk. ``depth`` is the number of
+    layers. Raises HeadwiseError if window is below 1.
 
     >>> from headwise.check import Vectors, cache
     >>> def start(starts_again=False):
