@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """Makes sequences: a tensor ``[batch length ...]`` that the thing under test takes."""
 
@@ -51,12 +52,15 @@ class Vectors:
 class Tokens:
     """Random token numbers ``[batch length]``; ``avoid`` are numbers with a meaning of their own.
 
+    ``dtype`` is the precision the model computes in, where its output is converted to a better one.
+
     >>> Tokens(100).make(batch=2, length=3, seed=0).shape
     torch.Size([2, 3])
     """
 
     vocabulary: int
     avoid: tuple[int, ...] = ()
+    dtype: torch.dtype | None = None
 
     def make(self, batch: int, length: int, seed: int) -> Tensor:
         """Sequences that depend on the seed alone."""
