@@ -54,9 +54,10 @@ def rotation(
         return error.report("rotation", do=do)
     seen = layout(turns[1][0], rotary_dim or head_dim, small=2 * off_by(1, dtype))
     tried = f"positions 0 to 5 shifted by {', '.join(f'{s:,}' for s in shifts)}; {seen}"
-    found = [_by_distance(turns, key_turns, shifts, dtype)]
-    found += [] if decays else [_lengths(turns, dtype, scaled), _lengths(key_turns, dtype, scaled)]
-    worst, limit, failing = max(found, key=lambda one: one[0] - one[1])
+    found = [] if decays else [_lengths(turns, dtype, scaled), _lengths(key_turns, dtype, scaled)]
+    found += [_by_distance(turns, key_turns, shifts, dtype)]
+    bad = (one for one in found if not one[0] <= one[1])
+    worst, limit, failing = next(bad, max(found))
     width = rotary_dim or head_dim
     into = 1 if pairs == "neighbours" else width // 2
     if worst <= limit and pairs is not None and not float(turns[1][0, 0, into]) > 2 * off_by(1, dtype):
