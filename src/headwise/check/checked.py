@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,14 @@ class Outcome:
     @property
     def name(self) -> str:
         """The property in words."""
-        return self.report.name.replace("_", " ")
+        name = self.report.name
+        return name if " " in name else name.replace("_", " ")
+
+    def named(self, part: str) -> Outcome:
+        """The same under the name of a part of the model; unchanged without a name."""
+        if not part:
+            return self
+        return replace(self, report=replace(self.report, name=f"{part}: {self.report.name}"))
 
     @property
     def failed(self) -> bool:
@@ -60,6 +67,7 @@ class Checked:
 
     name: str
     assumed: tuple[str, ...]
+    found: tuple[str, ...]
     claims: tuple[str, ...]
     outcomes: tuple[Outcome, ...]
     calls: int
@@ -95,6 +103,7 @@ class Checked:
             "name": self.name,
             "passed": self.passed,
             "assumed": list(self.assumed),
+            "found": list(self.found),
             "claims": list(self.claims),
             "calls": self.calls,
             "outcomes": outcomes,
@@ -121,7 +130,7 @@ class Checked:
 def from_dict(plain: dict[str, Any]) -> Checked:
     """The inverse of `Checked.to_dict`.
 
-    >>> checked = Checked("tiny", (), ("causal",), (Outcome(Report("causality", "fails", torch.inf), True),), 3)
+    >>> checked = Checked("tiny", (), (), ("causal",), (Outcome(Report("causality", "fails", torch.inf), True),), 3)
     >>> from_dict(checked.to_dict()) == checked
     True
     """
@@ -134,7 +143,7 @@ def from_dict(plain: dict[str, Any]) -> Checked:
         )
         for each in plain["outcomes"]
     )
-    return Checked(plain["name"], tuple(plain["assumed"]), tuple(plain["claims"]), outcomes, plain["calls"])
+    return Checked(plain["name"], tuple(plain["assumed"]), tuple(plain["found"]), tuple(plain["claims"]), outcomes, plain["calls"])
 
 
 def _plain(value: object) -> object:

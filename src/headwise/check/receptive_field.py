@@ -149,3 +149,13 @@ def _and_ahead(words: str, ahead: int) -> str:
 def _window(length: int, back: int, ahead: int) -> Bool[Tensor, "output input"]:
     difference = torch.arange(length)[:, None] - torch.arange(length)
     return (difference <= back) & (difference >= -ahead)
+
+
+def field_in_words(f: SequenceFunction, inputs: Inputs, length: int) -> str:
+    """Which keys reach a query, as they are found.
+
+    >>> from headwise.check.inputs import Vectors
+    >>> field_in_words(lambda x: x.cumsum(1), Vectors(4), length=5)
+    'queries see all keys up to their own'
+    """
+    return _in_words(_seen(f, inputs, length)[0])

@@ -160,10 +160,10 @@ def _causal_ways(subject: Subject, convention: Convention, pair: tuple[str, Form
     if flag is not None and known[flag].default in (False, None):
         alone: Way = lambda thing, x: convention(thing, x, **{flag: True})  # noqa: E731
         both: Way = lambda thing, x: convention(thing, x, **{flag: True}, **given(x))  # noqa: E731
-        if _takes(subject.thing, alone, subject.inputs):
-            ways[f"with {flag}=True"] = alone
-        elif pair is not None and _takes(subject.thing, both, subject.inputs):
+        if pair is not None and _takes(subject.thing, both, subject.inputs):  # the flag may be but a hint
             ways[f"with {flag}=True and a causal {pair[0]}"] = both
+        elif _takes(subject.thing, alone, subject.inputs):
+            ways[f"with {flag}=True"] = alone
     return ways
 
 

@@ -12,6 +12,11 @@ _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
+_BUILTINS = {  # Python cannot tell what these take
+    "scaled_dot_product_attention": ("query", "key", "value", "attn_mask", "dropout_p", "is_causal"),
+}
+
+
 def parameters(thing: Any) -> dict[str, Parameter]:
     """The named arguments of a function or of a module's forward, in order; none where Python cannot tell.
 
@@ -21,8 +26,10 @@ def parameters(thing: Any) -> dict[str, Parameter]:
     function = thing.forward if isinstance(thing, nn.Module) else thing
     try:
         found = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a builtin
-        return {}
+    except (TypeError, ValueError):
+        names = _BUILTINS.get(getattr(thing, "__name__", ""), ())
+        defaults = [Parameter.empty] * 3 + [None] * len(names)
+        return {name: Parameter(name, _NAMED[0], default=default) for name, default in zip(names, defaults)}
     return {name: each for name, each in found.items() if each.kind in (*_NAMED, *_PLACED)}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headwise.check.claims import Claims
 from headwise.check.inputs import Inputs
 
 Call = Callable[[Any, Tensor, Tensor | None, Tensor | None], Tensor]
@@ -17,6 +18,9 @@ Call = Callable[[Any, Tensor, Tensor | None, Tensor | None], Tensor]
 
 Way = Callable[[Any, Tensor], Tensor]
 
+LENGTH = 6  # of the sequences with which a call is found out
+_TRAINED = ("max_position_embeddings", "n_positions", "block_size", "max_seq_len", "max_length", "max_len")
+_TRIED = 600  # places; a longer one takes too long to go beyond
 _COPIED = 50_000_000  # numbers; a larger module is not copied for every question
 
 
@@ -45,10 +49,13 @@ class Subject:
     true_means: str | None = None
     questions: dict[str, tuple[str, str]] = field(default_factory=dict)
     idle: list[str] = field(default_factory=list)
+    caches: bool = True
+    lives: tuple[Any, ...] = ("cast", "save", "copy", "meta")
     layers: int = 1
     window: int | None = None
     longest: int | None = None
-    only: frozenset[str] | None = None
+    claimed: Claims | None = None
+    groups: tuple[str, ...] = ()
     calls: int = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +99,16 @@ class Subject:
             return 1
         matrices = sum(parameter.dim() >= 2 for parameter in self.thing.parameters())
         return max(self.layers, -(-matrices // 4), 1)
+
+    @property
+    def trained(self) -> int | None:
+        """The length it was made for, as it says itself, where that is short enough to try."""
+        for holder in (self.thing, getattr(self.thing, "config", None)):
+            for name in _TRAINED:
+                value = getattr(holder, name, None)
+                if isinstance(value, int) and LENGTH < value <= _TRIED:
+                    return value
+        return None
 
     def fitting(self, *lengths: int, room: int = 0) -> tuple[int, ...]:
         """Those of the lengths that it takes, with ``room`` more places."""
