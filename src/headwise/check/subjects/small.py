@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from headwise.check.calling import raised
+from headwise.check.subjects.signature import parameters
 from headwise.check.subjects.strength import enlarge
 from headwise.core.errors import HeadwiseError
 
@@ -22,18 +24,19 @@ _SIZES: dict[int, tuple[str, ...]] = {
          "decoder_ffn_dim", "hidden_dim", "ffn_size", "intermediate_size_mlp", "expert_ffn_hidden_size",
          "moe_intermediate_size", "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
     LAYERS: ("num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers",
-             "n_layers", "num_encoder_layers", "num_experts_per_tok", "moe_topk", "moe_k", "top_k", "num_kv_heads",
-             "num_key_value_heads", "top_k_experts", "num_experts_per_token", "num_block_layers"),
+             "n_layers", "num_encoder_layers", "num_experts_per_tok", "moe_topk", "moe_k", "top_k", "top_k_experts", "num_experts_per_token", "num_block_layers"),
     4: ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads",
         "decoder_attention_heads", "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
     8: ("head_dim", "d_kv", "d_head", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "global_head_dim",
-        "attention_head_dim", "mamba_d_state", "qk_head_dim", "index_head_dim", "swa_head_dim"),
+        "attention_head_dim", "mamba_d_state", "index_head_dim", "swa_head_dim"),
     99: ("vocab_size", "vocab_size_per_layer_input"),
     PLACES: ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_source_positions",
              "max_target_positions", "seq_length"),
     WINDOW: ("sliding_window", "window_size", "attention_window_size"),
-    1: ("n_group", "topk_group", "first_k_dense_replace", "n_shared_experts", "num_global_layers"),
+    1: ("n_group", "topk_group", "first_k_dense_replace", "n_shared_experts", "num_global_layers", "expand", "mamba_expand"),
 }  # fmt: skip
+_KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
+_DERIVED = ("model_type", "transformers_version", "architectures", "_attn_implementation", "dtype", "qk_head_dim")
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "sep_token_id",
            "cls_token_id", "mask_token_id", "forced_eos_token_id")  # fmt: skip
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
@@ -44,56 +47,62 @@ def built(config: Any, *, who: str) -> tuple[Any, Callable[[], Any]]:
 
     Raises HeadwiseError if it cannot be built.
     """
-    attempts = (smaller(config), config) if _is_small(config) else (smaller(config),)
     problem: Exception | None = None
-    for attempt in attempts:
-
-        def make(attempt: Any = attempt) -> Any:
-            model = _model_class(attempt).from_config(attempt).eval()
-            enlarge(model)
-            return model
-
+    for kv_heads in (2, 4):  # not every architecture shares its keys and values
         try:
-            torch.manual_seed(0)
-            return make(), make
-        except Exception as error:  # noqa: PERF203
+            make = partial(_made, smaller(config, kv_heads))
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                model = make()
+                if _reads_tokens(model):
+                    model(input_ids=torch.tensor([[5, 7, 6]]))
+            return model, make
+        except Exception as error:
             problem = problem or error
-    assert problem is not None
     raise HeadwiseError(
         who=who,
         what="the configuration",
         expected="one that can be built small, with random weights",
         got=type(config).__name__,
-        why=f"It raises {raised(problem)}",
+        why=f"It raises {raised(problem)}" if problem else "It gives no model",
         do="Build the model yourself and pass it",
     ) from problem
 
 
-def smaller(config: Any) -> Any:
+@torch.no_grad()
+def _made(config: Any) -> Any:
+    model = _model_class(config).from_config(config).eval()
+    enlarge(model)
+    return model
+
+
+def _reads_tokens(model: Any) -> bool:
+    return "input_ids" in parameters(model) and not getattr(model.config, "is_encoder_decoder", False)
+
+
+def smaller(config: Any, kv_heads: int = 2) -> Any:
     """The same configuration with two small layers: everything that is no size stays."""
     changes = config.to_diff_dict()
     layers = next((getattr(config, n) for n in _SIZES[LAYERS][:3] if isinstance(getattr(config, n, None), int)), None)
     for name, value in config.to_dict().items():
         inside = getattr(config, name, None)
         if _is_config(inside):
-            changes[name] = smaller(inside)
+            changes[name] = smaller(inside, kv_heads)
+        elif name in _KV_HEADS and isinstance(value, int):
+            changes[name] = min(value, kv_heads)
         elif name in _SIZE_OF and isinstance(value, int) and not isinstance(value, bool) and value > 0:
             changes[name] = min(value, _SIZE_OF[name])
         elif name in _TOKENS and isinstance(value, int) and value > 98:
             changes[name] = 3 + _TOKENS.index(name)
         elif isinstance(value, list) and layers and len(value) == layers:
             changes[name] = [value[0], next((each for each in value if each != value[0]), value[0])]
-    for name in ("model_type", "transformers_version", "architectures", "_attn_implementation", "dtype"):
+    for name in _DERIVED:
         changes.pop(name, None)
     return type(config)(**changes)
 
 
 def _is_config(thing: Any) -> bool:
     return hasattr(thing, "to_diff_dict") and hasattr(thing, "model_type")
-
-
-def _is_small(config: Any) -> bool:
-    return getattr(config, "hidden_size", 10**6) <= 128
 
 
 def _model_class(config: Any) -> Any:
