@@ -22,6 +22,6 @@ def pytest_terminal_summary(terminalreporter):
     if faults or sound:
         alarms = len(sound) - sum(sound)
         terminalreporter.write_line(
-            f"caught {sum(faults)} of {len(faults)} seeded faults, {alarms} alarms on {len(sound)} sound modules, "
-            "float32 and bfloat16"
+            f"caught {sum(faults)} of {len(faults)} seeded faults, {alarms} alarms on {len(sound)} sound "
+            "modules, float32 and bfloat16"
         )

@@ -1,4 +1,4 @@
-"""Masks and padding: thirteen ways to let a query see what it must not, or to hide what it must see."""
+"""Masks and padding: twenty ways to let a query see what it must not, or to hide what it must see."""
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -125,17 +125,6 @@ def queries_hidden(scores, keep):
     return scores.masked_fill(~keep[:, None, :, None], -1e30)
 
 
-def summed(dtype):
-    """The keys of pads are hidden, but the average that joins the output is over all places."""
-    layer = Layer(dtype)
-
-    def f(x, keep):
-        q, k, v = layer.project(x)
-        return layer.merge(attend(q, k, v, keep[:, None, None])) + x.mean(1, keepdim=True)
-
-    return pad_content(f, vectors(dtype))
-
-
 def positions_of(make):
     """Absolute positions added to a left-padded input, as ``make(keep)`` counts them."""
 
@@ -150,6 +139,14 @@ def positions_of(make):
         return left_padding(f, vectors(dtype))
 
     return check
+
+
+def every_place(keep):
+    return torch.arange(keep.shape[1])
+
+
+def first_row(keep):
+    return real_positions(keep)[:1]
 
 
 def empty_row_spreads(dtype):
@@ -168,19 +165,26 @@ def empty_row_spreads(dtype):
     return left_padding(f, vectors(dtype))
 
 
-def rows_not_written(dtype):
-    """The rotated queries are written to the first places, as many as there are real tokens."""
-    layer = Layer(dtype)
+def rows_not_written(prove):
+    """A rotary kernel that writes as many places as there are real tokens, the first ones.
 
-    def f(x, keep):
-        q, k, v = layer.project(x)
-        positions, rotated = real_positions(keep), torch.zeros_like(q)
-        for row, count in enumerate(keep.sum(-1).tolist()):
-            rotated[row, :, :count] = turn(q, positions)[row, :, :count]
-        visible = causal(x.shape[1]) & keep[:, None, None]
-        return layer.merge(attend(rotated, turn(k, positions), v, visible))
+    The others keep what the memory held before: here, the queries in another order.
+    """
 
-    return left_padding(f, vectors(dtype))
+    def check(dtype):
+        layer = Layer(dtype)
+
+        def f(x, keep):
+            q, k, v = layer.project(x)
+            positions, rotated = real_positions(keep), q.flip(2)
+            for row, count in enumerate(keep.sum(-1).tolist()):
+                rotated[row, :, :count] = turn(q, positions)[row, :, :count]
+            visible = causal(x.shape[1]) & keep[:, None, None]
+            return layer.merge(attend(rotated, turn(k, positions), v, visible))
+
+        return prove(f, vectors(dtype))
+
+    return check
 
 
 def memory_seen_causally(dtype):
@@ -197,67 +201,70 @@ def memory_seen_causally(dtype):
     return receptive_field(f, vectors(dtype), causal=False)
 
 
-def order_from_a_left_over_mask(dtype):
-    """An encoder that keeps the decoder's causal mask."""
+def turned_along_heads(dtype):
+    """Rotary takes the axis of heads for that of places, so that no place differs from another."""
     layer = Layer(dtype)
 
     def f(x):
-        return layer.merge(attend(*layer.project(x), causal(x.shape[1])))
+        q, k, v = layer.project(x)
+        q, k = (turn(part.transpose(1, 2), torch.arange(part.shape[1])).transpose(1, 2) for part in (q, k))
+        return layer.merge(attend(q, k, v))
 
-    return equivariance(f, vectors(dtype), order_blind=True)
+    return equivariance(f, vectors(dtype), order_blind=False)
+
+
+def lost_in_training(dtype):
+    """Training takes another path, which sees the labels."""
+
+    class Trained(Layer):
+        training = False
+
+        def __call__(self, x):
+            visible = None if self.training else causal(x.shape[1])
+            return self.merge(attend(*self.project(x), visible))
+
+    evaluated, trained = Trained(dtype), Trained(dtype)
+    trained.training = True
+    return causality({"evaluation": evaluated, "training": trained}, vectors(dtype))
+
+
+def lost_without_a_mask(dtype):
+    """The causal mask is joined to the mask that is passed, and forgotten if none is."""
+    layer = Layer(dtype)
+
+    def f(x, mask=None):
+        visible = None if mask is None else mask & causal(x.shape[1])
+        return layer.merge(attend(*layer.project(x), visible))
+
+    ways = {"mask given": lambda x: f(x, torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)), "plain": f}
+    return causality(ways, vectors(dtype))
 
 
 FAULTS = [
     Fault("no mask in one of the classes", "causality", "transformers#48745", lost_in_one_class),
-    Fault("the next token is seen", "causality", "transformers#31673", one_too_far),
+    Fault("the next token is seen", "causality", "octo#75", one_too_far),
+    Fault("training sees the labels", "causality", "transformers#31673", lost_in_training),
     Fault("causal flag lost when weights are asked for", "causality", "pytorch#99282", lost_with_weights),
     Fault("causal flag lost with a dropout rate", "causality", "keras#23038", lost_with_dropout_rate),
     Fault("causal flag lost when a bias is given", "causality", "xformers#104", lost_with_bias),
+    Fault("causal flag lost without a mask", "causality", "xformers#103", lost_without_a_mask),
     Fault(
-        "causal override stops before the fused branch",
-        "causality",
-        "x-transformers attend.py",
-        override_not_handed_on,
+        "causal override ignored when fused", "causality", "x-transformers attend.py", override_not_handed_on
     ),
     Fault("mask passed in the place of dropout", "causality", "equinox 69c8fb5", mask_in_the_dropout_slot),
     Fault("padding mask upside down", "right padding", "LLMs-from-scratch#1061", padded(upside_down)),
-    Fault(
-        "pads get -10000 and not minus infinity",
-        "right padding",
-        "flash-attention SelfAttention",
-        padded(finite),
-    ),
+    Fault("pads get -10000", "right padding", "flash-attention SelfAttention", padded(finite)),
     Fault(
         "the first row's padding serves all", "right padding", "attention-gym#190", padded(first_row_for_all)
     ),
-    Fault("padding hides queries, not keys", "right padding", "flax nnx attention", padded(queries_hidden)),
-    Fault("pads enter through an average", "pad content", "TransformerEngine#1281", summed),
-    Fault(
-        "positions count the pads",
-        "left padding",
-        "unsloth#3699",
-        positions_of(lambda keep: torch.arange(keep.shape[1])),
-    ),
-    Fault(
-        "positions of the first row for all",
-        "left padding",
-        "nnsight#672",
-        positions_of(lambda keep: real_positions(keep)[:1]),
-    ),
-    Fault("a pad without keys turns to not-a-number", "left padding", "pytorch#41508", empty_row_spreads),
-    Fault(
-        "rows left unwritten under left padding",
-        "left padding",
-        "flash-linear-attention#967",
-        rows_not_written,
-    ),
+    Fault("padding hides queries", "right padding", "hyunwoongko/transformer#40", padded(queries_hidden)),
+    Fault("positions count the pads", "left padding", "unsloth#3699", positions_of(every_place)),
+    Fault("positions of the first row for all", "left padding", "nnsight#672", positions_of(first_row)),
+    Fault("a pad without keys is not a number", "left padding", "pytorch#41508", empty_row_spreads),
+    Fault("rows left unwritten", "left padding", "fla#967", rows_not_written(left_padding)),
+    Fault("rows left unwritten, pads shine through", "pad content", "fla#967", rows_not_written(pad_content)),
     Fault(
         "memory seen through a causal mask", "receptive field", "TransformerEngine#565", memory_seen_causally
     ),
-    Fault(
-        "a causal mask left over in an encoder",
-        "equivariance",
-        "TransformerEngine#565",
-        order_from_a_left_over_mask,
-    ),
+    Fault("rotary turns along the heads", "equivariance", "open_lm#4", turned_along_heads),
 ]

@@ -54,7 +54,7 @@ def causal(queries, keys=None, first=0):
 
 
 def turn(x, positions, base=10_000.0, frequencies=None):
-    """Rotary, the two halves of a head as pairs, angles in float32; positions ``[length]`` or ``[batch length]``."""
+    """Rotary over halves of a head, angles in float32; positions are ``[length]`` or ``[batch length]``."""
     half = x.shape[-1] // 2
     if frequencies is None:
         frequencies = base ** -(torch.arange(half) / half)
@@ -84,3 +84,55 @@ SLOPES = 2.0 ** -torch.arange(1.0, HEADS + 1)[:, None, None]
 
 def alibi(queries, keys, first=0):
     return -SLOPES * back(queries, keys, first).abs()
+
+
+class Steps:
+    """A cache of rotated keys that grows, over one layer: positions and masks go by what was cached."""
+
+    def __init__(self, layer, window=None):
+        self.layer, self.window = layer, window
+        self.first, self.keys, self.values = 0, None, None
+
+    def __call__(self, chunk):
+        q, k, v = self.layer.project(chunk)
+        q, k = self.turned(q, k)
+        self.keys = k if self.keys is None else torch.cat([self.keys, k], 2)
+        self.values = v if self.values is None else torch.cat([self.values, v], 2)
+        queries, keys = chunk.shape[1], self.keys.shape[2]
+        heads = attend(q, self.keys, self.values, self.visible(queries, keys), self.bias(queries, keys))
+        self.first += queries
+        return self.layer.merge(heads)
+
+    def positions(self, length):
+        return torch.arange(self.first, self.first + length)
+
+    def turned(self, q, k):
+        positions = self.positions(q.shape[2])
+        return turn(q, positions), turn(k, positions)
+
+    def visible(self, queries, keys):
+        behind = back(queries, keys, self.first)
+        return (behind >= 0) if self.window is None else (behind >= 0) & (behind < self.window)
+
+    def bias(self, queries, keys):
+        return None
+
+
+class PaddedSteps(Steps):
+    """The same for rows of unequal lengths: ``step(chunk, keep)``, and each row counts its own tokens."""
+
+    def __init__(self, layer):
+        super().__init__(layer)
+        self.keep, self.counts = None, 0
+
+    def __call__(self, chunk, keep):
+        self.at = (self.counts + keep.cumsum(-1) - 1).clamp(min=0)
+        self.counts = self.counts + keep.sum(-1, keepdim=True)
+        self.keep = keep if self.keep is None else torch.cat([self.keep, keep], 1)
+        return super().__call__(chunk)
+
+    def positions(self, length):
+        return self.at
+
+    def visible(self, queries, keys):
+        return super().visible(queries, keys) & self.keep[:, None, None]
