@@ -99,7 +99,7 @@ def t5_bucket(key_minus_query, causal):
 
 
 def attention(q, k, v, bias=0.0, visible=None, scale=None):
-    """Softmax attention; ``bias`` and ``visible`` fit ``[batch heads query key]``; query heads share in blocks."""
+    """Softmax attention; bias and visible fit ``[batch heads query key]``; heads share in blocks."""
     q, k, v = q.double(), k.double(), v.double()
     share = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
@@ -118,7 +118,7 @@ def fire(distance, query, c=0.1, limit=512.0):
 
 
 def relative_scores(r, queries, keys):
-    """``[query key]`` of ``r [query distance]``, where column d holds distance ``key - query = d - (queries - 1)``."""
+    """``[query key]`` of ``r [query distance]``, whose column d is ``key - query = d - (queries - 1)``."""
     out = torch.empty(*r.shape[:-2], queries, keys, dtype=F64)
     for i in range(queries):
         for j in range(keys):

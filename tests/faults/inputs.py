@@ -15,7 +15,7 @@ def turned(dtype, head_dim=16, heads=3):
 
 
 def heads(dtype, heads=3, kv_heads=None, head_dim=8, queries=None, batch=2):
-    """For each length: q, k, v ``[batch heads length head_dim]``, of odd sizes; ``queries`` of them if given."""
+    """For each length: q, k, v ``[batch heads length head_dim]``, with ``queries`` of them if given."""
 
     def make(length):
         generator = torch.Generator().manual_seed(length)

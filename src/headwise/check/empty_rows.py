@@ -9,7 +9,7 @@ from torch import Tensor
 
 from headwise.check.asking import MisbehavedError, ask, distance, place
 from headwise.check.report import Report, judged
-from headwise.check.rounding import other_kernels
+from headwise.check.rounding import other_kernels, same_kernels
 from headwise.check.scale import Attend
 
 Policy = Literal["zeros", "mean", "finite"]
@@ -51,18 +51,17 @@ def empty_rows(
     'with one query that sees no key, query 2 of batch row 0 gets not-a-number, not zeros'
     """
     tried = f"one query of {_LENGTH}, causal over left padding, every query; forward and backward"
-    largest = _Found(0.0, 0.0, "")
+    found: list[_Found] = []
     for words, visible in _masks().items():
         try:
-            found = _examine(attend, visible, policy, true_means, heads, head_dim, dtype)
+            case = _examine(attend, visible, policy, true_means, heads, head_dim, dtype)
         except MisbehavedError as error:
             do = "Pass a callable that takes q, k, v and a mask [batch 1 query key], True where a key is seen"
             return error.report("empty_rows", do=do)
-        if not found.worst <= found.limit:
-            failing = f"with {words}, {found.words}"
-            return judged("empty_rows", found.worst, found.limit, tried=tried, failing=failing, cause=_CAUSE)
-        largest = max(largest, found)
-    return judged("empty_rows", largest.worst, largest.limit, tried=tried, failing="", cause=_CAUSE)
+        found += [one._replace(words=f"with {words}, {one.words}") for one in case]
+    bad = (one for one in found if not one.worst <= one.limit)
+    worst, limit, failing = next(bad, max(found))
+    return judged("empty_rows", worst, limit, tried=tried, failing=failing, cause=_CAUSE)
 
 
 def _masks() -> dict[str, Tensor]:
@@ -85,59 +84,54 @@ def _examine(
     heads: int,
     head_dim: int,
     dtype: torch.dtype,
-) -> _Found:
-    empty = ~visible.any(-1)  # [batch 1 query]
+) -> list[_Found]:
+    empty = ~visible.any(-1, keepdim=True)  # [batch 1 query 1]
     shape = (_BATCH, heads, _LENGTH, head_dim)
     q, k, v, mixture = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0)).to(dtype)
-    filled = visible | empty[..., None]
-    turn = (lambda mask: mask) if true_means == "visible" else torch.logical_not
-    output, gradients = _run(attend, q, k, v, turn(visible), mixture)
-    right, right_gradients = _run(attend, q, k, v, turn(filled), mixture * ~empty[..., None])
-    want = {"zeros": torch.zeros_like(v), "mean": v.mean(-2, keepdim=True).expand_as(v)}.get(policy)
-    if want is None:
-        want = torch.where(output.isfinite(), output, torch.zeros_like(output))
-    limit = other_kernels(v, terms=max(_LENGTH, head_dim))
-    worst, where = place(distance(output, want) * empty[..., None])
-    if worst > limit:
-        got = _said(output[where])
-        return _Found(
-            worst, limit, f"query {where[2]} of batch row {where[0]} gets {got}, not {_NAMES[policy]}"
-        )
-    worst_other, where = place(distance(output, right) * ~empty[..., None])
-    if worst_other > limit:
-        got = "not-a-number" if output[where].isnan() else f"an answer that is {worst_other:.2g} off"
-        return _Found(
-            worst_other, limit, f"query {where[2]} of batch row {where[0]}, which sees keys, gets {got}"
-        )
-    backward = _backward(gradients, right_gradients, empty, policy, head_dim)
-    return max(
-        backward, _Found(max(worst, worst_other), limit, ""), key=lambda found: found.worst - found.limit
-    )
+    seen, filled = visible, visible | empty
+    if true_means == "hidden":
+        seen, filled = ~seen, ~filled
+    output, gradients = _run(attend, q, k, v, seen, mixture)
+    right, right_gradients = _run(attend, q, k, v, filled, mixture * ~empty)
+    found = [_of_empty(output, v, empty, policy), _of_others(output, right, empty)]
+    pairs = zip("qkv", gradients, right_gradients, strict=False)
+    return found + [_backward(name, got, want, empty, policy) for name, got, want in pairs]
 
 
 _NAMES = {"zeros": "zeros", "mean": "the mean of the values", "finite": "a finite number"}
 
 
-def _backward(
-    gradients: list[Tensor], right: list[Tensor], empty: Tensor, policy: Policy, head_dim: int
-) -> _Found:
-    """Gradients of q, k and v are finite; those of q at other queries are untouched, all of them by zeros."""
-    largest = _Found(0.0, 0.0, "")
-    for name, got, want in zip("qkv", gradients, right, strict=False):
-        if not got.isfinite().all():
-            _, where = place((~got.isfinite()).double())
-            words = (
-                f"the gradient of {name} is {_said(got[where])} at place {where[2]} of batch row {where[0]}"
-            )
-            return _Found(torch.inf, 0.0, words)
-        apart = distance(got, want)
-        if policy != "zeros":
-            apart = apart * ~empty[..., None] if name == "q" else torch.zeros_like(apart)
-        worst, where = place(apart)
-        limit = other_kernels(torch.stack([got, want]).abs().max() + torch.ones_like(got), terms=head_dim)
-        words = f"the gradient of {name} at place {where[2]} of batch row {where[0]} is {worst:.2g} off"
-        largest = max(largest, _Found(worst, limit, words), key=lambda found: found.worst - found.limit)
-    return largest
+def _of_empty(output: Tensor, v: Tensor, empty: Tensor, policy: Policy) -> _Found:
+    """What queries get that see nothing."""
+    finite = torch.where(output.isfinite(), output, torch.zeros_like(output))
+    mean = v.mean(-2, keepdim=True).expand_as(v)
+    want = {"zeros": torch.zeros_like(v), "mean": mean, "finite": finite}[policy]
+    limit = other_kernels(v, terms=_LENGTH) if policy == "mean" else same_kernels(v)
+    worst, where = place(distance(output, want).masked_fill(~empty, 0.0))
+    got = f"gets {_said(output[where])}, not {_NAMES[policy]}"
+    return _Found(worst, limit, f"query {where[2]} of batch row {where[0]} {got}")
+
+
+def _of_others(output: Tensor, right: Tensor, empty: Tensor) -> _Found:
+    worst, where = place(distance(output, right).masked_fill(empty, 0.0))
+    got = "not-a-number" if output[where].isnan() else f"an answer that is {worst:.2g} off"
+    words = f"query {where[2]} of batch row {where[0]}, which sees keys, gets {got}"
+    return _Found(worst, other_kernels(right, terms=right.shape[-1]), words)
+
+
+def _backward(name: str, got: Tensor, want: Tensor, empty: Tensor, policy: Policy) -> _Found:
+    """Gradients are finite; those of q at other queries are untouched, and with zeros so are all."""
+    at = "the gradient of {} at place {} of batch row {}"
+    if not got.isfinite().all():
+        _, where = place((~got.isfinite()).double())
+        return _Found(torch.inf, 0.0, f"{at.format(name, where[2], where[0])} is {_said(got[where])}")
+    apart = distance(got, want)
+    if policy != "zeros":
+        apart = apart.masked_fill(empty, 0.0) if name == "q" else torch.zeros_like(apart)
+    worst, where = place(apart)
+    # sums of products of order 1, on which the size of a gradient that cancels says nothing
+    limit = max(other_kernels(x, terms=got.shape[-1]) for x in (got, want, torch.ones_like(got)))
+    return _Found(worst, limit, f"{at.format(name, where[2], where[0])} is {worst:.2g} off")
 
 
 def _run(

@@ -12,14 +12,15 @@ from headwise.check.comparing import Finding, Worst, first_failing, reported, sh
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
 from headwise.check.report import Report
-from headwise.check.rounding import other_share
+from headwise.check.rounding import other_share, permuted_share
 
 _KNOWS = (
     "Something tells places apart: an encoding, a mask, or a window. Look at what reads the index of a place"
 )
 _BLIND = (
     "Usually an encoding that is made but not used: look at whether its result is what goes on, whether its "
-    "frequencies or table survived loading, and whether the flag that turns it on reaches every layer"
+    "frequencies or table survived loading, and whether the flag that turns it on reaches every layer. An "
+    "effect as small as rounding does not show either: try float32, and weights that are not tiny"
 )
 
 
@@ -80,7 +81,7 @@ def _knowing(f: SequenceFunction, inputs: Inputs, length: int, depth: int) -> Re
     x = inputs.make(2, length, seed=0)
     refuse_unsteady(f, x)
     before = asked(f, x)
-    limit = other_share(inputs, x, before, depth)
+    limit = permuted_share(inputs, x, before, depth)
     change = Worst(0.0, 0, 0)
     for order in orders(length - 1):
         order = torch.cat([order, torch.tensor([length - 1])])

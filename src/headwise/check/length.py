@@ -12,7 +12,8 @@ from headwise.check.asking import distance, one_line
 from headwise.check.influence import SequenceFunction, changes
 from headwise.check.inputs import Inputs
 from headwise.check.report import Report, failed, not_checked
-from headwise.check.rounding import same_kernels
+from headwise.check.rounding import other_kernels, same_kernels
+from headwise.core.shapes import described
 
 _CAUSE = (
     "Usually an index into a table of positions that is taken modulo the table's length, clamped to its "
@@ -54,6 +55,9 @@ def length(f: SequenceFunction, inputs: Inputs, *, trained: int) -> Report:
     except Exception as error:
         why = f"at the trained length it raised {one_line(error)}"
         return not_checked("length", why=why, do="Pass inputs that fit, and trained= as the length it serves")
+    if not isinstance(before, Tensor) or before.shape[:2] != (_BATCH, trained):
+        why = f"for {_BATCH} inputs of {trained} places it gave {described(before)}"
+        return not_checked("length", why=why, do="Pass a callable that gives an output for each place")
     try:
         after = f(x)
     except Exception as error:
@@ -85,11 +89,13 @@ def _swaps(
     f: SequenceFunction, inputs: Inputs, x: Tensor, output: Tensor, trained: int, tried: str
 ) -> Report:
     """Swap pairs of places, and see whether outputs elsewhere notice as they do for trained places."""
-    limit = same_kernels(output)
+    # a swap adds the same numbers in another order, in float32 or better
+    wide = output.to(torch.promote_types(output.dtype, torch.float32))
+    limit = same_kernels(output) + other_kernels(wide, terms=x.shape[1])
     last = trained - 1
     known = _Pair(last - 1, last, "")
     usual = _noticed(f, inputs, x, output, known, limit)
-    if usual is None or usual <= limit:
+    if usual is None or usual <= 2 * limit:
         why = f"order has too little effect: swapping positions {known.one} and {known.other} changes nothing"
         return Report("length", "holds", usual or 0.0, limit, tried=f"{tried}; {why}")
     smallest = usual
@@ -117,7 +123,7 @@ def _noticed(
     for place in (pair.one, pair.other):
         where = torch.zeros(x.shape[:2], dtype=torch.bool)
         where[:, place] = True
-        sees &= changes(output, f(inputs.replace(x, where, seed=1))) > limit
+        sees &= changes(output, f(inputs.replace(x, where, seed=1))) > 4 * limit
     if not sees.any():
         return None
     swapped = x.clone()

@@ -92,12 +92,10 @@ def _one_case(
 
 def _words(change: Worst, lengths: list[int], number: int, total: int, side: Side, content: Content) -> str:
     length = lengths[number]
-    pads = total - length
-    what = f"{pads} pad{'s' * (pads != 1)} of {content} content"
-    where = "come before it" if side == "left" else "come after it"
-    where = where.replace("come", "comes") if pads == 1 else where
-    of = f"the output at real place {change.place} of {length}"
-    if len(set(lengths)) == 1:
-        return f"{of} {change.words} when {what} {where}"
-    among = ", ".join(map(str, lengths))
-    return f"{of} {change.words} in a batch of rows of {among}, where {what} {where}"
+    of = f"the output at real place {change.place} of {length} {change.words}"
+    if len(set(lengths)) > 1:
+        rows = ", ".join(map(str, lengths))
+        return f"{of} in a batch of rows of {rows}, padded {side} to {total} with {content} content"
+    where = "before" if side == "left" else "after"
+    pads = "1 pad" if total - length == 1 else f"{total - length} pads"
+    return f"{of} when {pads} of {content} content {'comes' if pads == '1 pad' else 'come'} {where} it"

@@ -34,7 +34,8 @@ def polarity(
     """A mask that shows each query one key makes it read that value alone, whatever the scores.
 
     ``attend(q, k, v, mask)`` gets a boolean mask ``[1 1 query key]`` in which True means what is claimed. A
-    second try gives hidden keys scores of ``strongest``, which a mask of finite numbers may not hide.
+    second try gives the visible key a score of minus ``strongest``, against which a small mask value hides
+    nothing.
 
     >>> from torch.nn.functional import scaled_dot_product_attention as attend
     >>> from headwise.check import polarity
@@ -43,7 +44,9 @@ def polarity(
     >>> polarity(attend, true_means="hidden").failing
     'True shows instead of hiding: query 0 of 3 reads the hidden key 2 with weight 0.8'
     """
-    tried = f"masks that show one key, of {', '.join(map(str, lengths))}; hidden scores of {strongest:g}"
+    tried = (
+        f"masks that show one key, of {', '.join(map(str, lengths))}; and one with a score of {-strongest:,g}"
+    )
     largest = (0.0, 0.0)
     try:
         for length in lengths:
@@ -61,7 +64,7 @@ def polarity(
         worst, limit, failing = _judge(_weights(attend, q, k, shown, true_means), shown)
     except MisbehavedError as error:
         return error.report("polarity", do="Pass a callable that takes q, k, v and a mask [1 1 query key]")
-    failing = f"scores of {strongest:g} shine through the mask: {failing}"
+    failing = f"the mask hides too little beside a visible score of {-strongest:,g}: {failing}"
     largest = max(largest, (worst, limit))
     return judged("polarity", *largest, tried=tried, failing=failing, cause=_CAUSE)
 
@@ -78,11 +81,11 @@ def _weights(attend: Attend, q: Tensor, k: Tensor, shown: Tensor, true_means: Me
 def _strong(
     length: int, heads: int, head_dim: int, score: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries that match every key but the one they may see."""
+    """Queries that match the one key they may see that much worse than all others."""
     q = torch.zeros(1, heads, length, head_dim, dtype=dtype)
     q[..., 0] = (score * head_dim**0.5) ** 0.5
-    k = q.clone()
-    k[:, :, 0] = 0
+    k = torch.zeros_like(q)
+    k[:, :, 0] = -q[:, :, 0]
     return q, k, torch.zeros(length, dtype=torch.long)
 
 

@@ -54,6 +54,21 @@ def other_share(inputs: Inputs, x: Tensor, output: Tensor, depth: int = 1) -> fl
     return other_kernels(torch.ones((), dtype=precision(inputs, x, output)), terms, depth)
 
 
+def permuted_share(inputs: Inputs, x: Tensor, output: Tensor, depth: int = 1) -> float:
+    """What one output may differ by when the other places come in another order.
+
+    Every step is the same but the sums over places, in float32 or better; what they give is rounded once,
+    and so is what follows it in the layer: two roundings each, as in `same_kernels`.
+
+    >>> from headwise.check.inputs import Vectors
+    >>> x = torch.zeros(1, 2, 64)
+    >>> same_share(Vectors(64), x, x) < permuted_share(Vectors(64), x, x) < other_share(Vectors(64), x, x)
+    True
+    """
+    one = torch.ones((), dtype=precision(inputs, x, output))
+    return depth * (other_kernels(one, x.shape[1]) - 12 * _eps(one.dtype))
+
+
 def precision(inputs: Inputs, x: Tensor, output: Tensor) -> torch.dtype:
     """The coarsest dtype in sight: a float32 output of bfloat16 inputs is no better than these.
 
