@@ -143,7 +143,14 @@ def from_dict(plain: dict[str, Any]) -> Checked:
         )
         for each in plain["outcomes"]
     )
-    return Checked(plain["name"], tuple(plain["assumed"]), tuple(plain["found"]), tuple(plain["claims"]), outcomes, plain["calls"])
+    return Checked(
+        plain["name"],
+        tuple(plain["assumed"]),
+        tuple(plain["found"]),
+        tuple(plain["claims"]),
+        outcomes,
+        plain["calls"],
+    )
 
 
 def _plain(value: object) -> object:

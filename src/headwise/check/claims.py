@@ -45,7 +45,9 @@ class Claims:
         """
         if isinstance(expect, Claims):
             return expect
-        words = expect.replace(",", " ").split() if isinstance(expect, str) else [str(word) for word in expect]
+        words = (
+            expect.replace(",", " ").split() if isinstance(expect, str) else [str(word) for word in expect]
+        )
         claims = cls()
         for word in words:
             claims = _with(claims, word)

@@ -18,7 +18,9 @@ _CAUSE = (
 
 
 @checked("lone pads")
-def lone_pads(f: PaddedFunction, inputs: Inputs, *, length: int = 5, finite: bool = False, depth: int = 1) -> Report:
+def lone_pads(
+    f: PaddedFunction, inputs: Inputs, *, length: int = 5, finite: bool = False, depth: int = 1
+) -> Report:
     """A row without a real token leaves the other rows of its batch as they are alone.
 
     What the row itself gives counts only with ``finite=True``, and is told: many layers give not-a-number.
@@ -36,6 +38,8 @@ def lone_pads(f: PaddedFunction, inputs: Inputs, *, length: int = 5, finite: boo
     tried = f"a row of {length} pads beside one of {length} real places; it gives {'' if whole else 'not '}finite numbers"
     failing = f"the output at {change.place} of the other row {change.words}"
     if finite and not whole and change.share < 1:
-        return failed("lone pads", tried=tried, failing="the row without a real token gives not-a-number", cause=_CAUSE)
+        return failed(
+            "lone pads", tried=tried, failing="the row without a real token gives not-a-number", cause=_CAUSE
+        )
     limit = other_share(inputs, x, alone, depth)
     return judged("lone pads", change.share, limit, tried=tried, failing=failing, cause=_CAUSE)

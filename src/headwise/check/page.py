@@ -21,7 +21,9 @@ def page(checked: Checked) -> Group:
     parts: list[RenderableType] = [_heading(checked), _table(checked)]
     for outcome in checked.failures:
         parts += _failure(outcome)
-    told = [_told(each) for each in checked.outcomes if not each.failed and (each.note or each.verdict == "no")]
+    told = [
+        _told(each) for each in checked.outcomes if not each.failed and (each.note or each.verdict == "no")
+    ]
     parts += _listed("Found, and fine unless you meant otherwise", [*checked.found, *told])
     parts += _listed("Not checked", _unchecked(checked))
     parts += _listed("Assumed", list(checked.assumed))
@@ -32,7 +34,9 @@ def _heading(checked: Checked) -> Text:
     from rich.text import Text
 
     failed = len(checked.failures)
-    many = "no property fails" if not failed else f"{failed} propert{'y fails' if failed == 1 else 'ies fail'}"
+    many = (
+        "no property fails" if not failed else f"{failed} propert{'y fails' if failed == 1 else 'ies fail'}"
+    )
     claims = f", claimed {' and '.join(checked.claims)}" if checked.claims else ""
     return Text.assemble((checked.name, "bold"), f"{claims}: ", (f"{many}.", "red" if failed else "green"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from headwise.check.subjects.explicit import as_called
 from headwise.check.subjects.sequences import of_tokens, of_vectors
 from headwise.check.subjects.signature import takes_query_key_value
 from headwise.check.subjects.strength import visible
-from headwise.check.subjects.subject import Subject, copied
+from headwise.check.subjects.subject import ROUTED, Subject, copied
 from headwise.check.subjects.widths import tokens
 from headwise.check.suite import examine, seen
 from headwise.core.errors import HeadwiseError
@@ -48,7 +49,9 @@ def recognised(
         subject = of_heads(thing, name)
         if subject is not None:
             return subject
-    takes_tokens = tokens(thing) is not None if inputs is None else not inputs.make(1, 1, 0).is_floating_point()
+    takes_tokens = (
+        tokens(thing) is not None if inputs is None else not inputs.make(1, 1, 0).is_floating_point()
+    )
     find = of_tokens if takes_tokens else of_vectors
     return find(thing, name, inputs, who=who)
 
@@ -56,11 +59,19 @@ def recognised(
 def strengthened(subject: Subject) -> Subject:
     """The same, with larger weights where places would hardly meet, and with the longest length it takes."""
     if isinstance(subject.thing, nn.Module) and subject.untouched is not None:
-        larger, words = visible(subject.thing, lambda thing, x: subject.call(thing, x, None, None), subject.inputs)
+        larger, words = visible(
+            subject.thing, lambda thing, x: subject.call(thing, x, None, None), subject.inputs
+        )
         if words:
             subject.thing, subject.untouched = larger, copied(larger)
             subject.assumed.append(words)
             subject.make = None
+    if subject.has(ROUTED) and is_dataclass(subject.inputs):
+        subject.inputs = replace(subject.inputs, regroups=subject.depth)  # type: ignore[type-var]
+        subject.lives = tuple(step for step in subject.lives if step != "cast")
+        subject.assumed.append(
+            "it sends tokens to experts, where rounding may choose another: a cast is not tried"
+        )
     subject.longest = longest(subject)
     if subject.longest is not None and subject.longest < 45:
         subject.assumed.append(f"takes at most {subject.longest} places")

@@ -39,7 +39,13 @@ def same_share(inputs: Inputs, x: Tensor, output: Tensor) -> float:
     >>> x = torch.zeros(1, 2, 3, dtype=torch.bfloat16)
     >>> same_share(Vectors(3, torch.bfloat16), x, output=x.float())
     0.015625
+
+    A mixture of experts computes together what it sends to one expert, so that another content elsewhere makes
+    other shapes: its inputs say so by ``regroups``, the number of its layers.
     """
+    regroups = getattr(inputs, "regroups", 0)
+    if regroups:
+        return other_share(inputs, x, output, regroups)
     return same_kernels(torch.ones((), dtype=precision(inputs, x, output)))
 
 

@@ -76,7 +76,9 @@ def _receptive_field(s: Subject, c: Claims) -> list[Outcome]:
         window = c.window
         causal = not c.bidirectional
         reach = None if window is None else s.layers * (window - 1) + 1
-        lengths = (1, 2, 3, 5, 12) if reach is None else tuple(sorted({1, 2, reach, reach + 1, 2 * reach + 3}))
+        lengths = (
+            (1, 2, 3, 5, 12) if reach is None else tuple(sorted({1, 2, reach, reach + 1, 2 * reach + 3}))
+        )
         report = receptive_field(
             s.f, s.inputs, window=window, causal=causal, depth=s.layers, lengths=s.fitting(*lengths)
         )
@@ -85,7 +87,9 @@ def _receptive_field(s: Subject, c: Claims) -> list[Outcome]:
 
 
 def seen(s: Subject) -> str:
-    """Which keys reach a query, in words; nothing if it cannot be asked."""
+    """Which keys reach a query, in words; nothing if it cannot be asked, or if experts blur it."""
+    if getattr(s.inputs, "regroups", 0):
+        return ""
     try:
         return field_in_words(s.f, s.inputs, max(s.fitting(3, 12)))
     except CannotBeCheckedError:
@@ -103,7 +107,8 @@ def _equivariance(s: Subject, c: Claims) -> list[Outcome]:
 def _shift(s: Subject, c: Claims) -> list[Outcome]:
     if not s.takes_positions:
         why, do = s.questions.get(
-            "shift", ("it takes no positions that are known by name", "Pass call=lambda module, x, positions: ...")
+            "shift",
+            ("it takes no positions that are known by name", "Pass call=lambda module, x, positions: ..."),
         )
         return [Outcome(not_checked("shift", why, do), must=c.relative)]
     positioned = lambda x, positions: s.f(x, None, positions)  # noqa: E731
@@ -116,7 +121,9 @@ def _shift(s: Subject, c: Claims) -> list[Outcome]:
 def _padding(s: Subject, c: Claims) -> list[Outcome]:
     names = ("right padding", "left padding", "pad content")
     if not s.takes_keep:
-        why, do = s.questions.get("padding", ("it takes no mask of padding", "Pass call= with an argument keep"))
+        why, do = s.questions.get(
+            "padding", ("it takes no mask of padding", "Pass call= with an argument keep")
+        )
         must = c.left_padding
         return [Outcome(not_checked(name, why, do), must and name == names[1]) for name in names]
     padded = lambda x, keep: s.f(x, keep)  # noqa: E731
@@ -146,7 +153,9 @@ def _cache(s: Subject, c: Claims) -> list[Outcome]:
     if s.start is None:
         if not s.caches:
             return []
-        why, do = s.questions.get("cache", ("no cache is known", "Pass start=lambda module: step, where step(chunk) remembers"))
+        why, do = s.questions.get(
+            "cache", ("no cache is known", "Pass start=lambda module: step, where step(chunk) remembers")
+        )
         return [Outcome(not_checked("cache", why, do), must=False)]
     begin = s.start
     start = lambda: begin(s.thing)  # noqa: E731
@@ -160,7 +169,11 @@ def _cache(s: Subject, c: Claims) -> list[Outcome]:
 
 def _paths(s: Subject, c: Claims) -> list[Outcome]:
     strided = lambda x: s.f(x.transpose(0, 1).contiguous().transpose(0, 1))  # noqa: E731
-    ways: dict[str, Callable[..., Tensor]] = {"plain": s.f, "strided": strided, "without gradients": torch.no_grad()(s.f)}
+    ways: dict[str, Callable[..., Tensor]] = {
+        "plain": s.f,
+        "strided": strided,
+        "without gradients": torch.no_grad()(s.f),
+    }
     ways |= {name: s.way(way) for name, way in s.ways.items()}
     return [Outcome(paths(ways, s.inputs, lengths=s.fitting(1, 2, 3, 8, 33), depth=s.depth), must=True)]
 
@@ -168,7 +181,9 @@ def _paths(s: Subject, c: Claims) -> list[Outcome]:
 def _effect(s: Subject, c: Claims) -> list[Outcome]:
     if not s.idle:
         return []
-    failing = f"{' and '.join(s.idle)} {'changes' if len(s.idle) == 1 else 'change'} nothing, in no form it takes"
+    failing = (
+        f"{' and '.join(s.idle)} {'changes' if len(s.idle) == 1 else 'change'} nothing, in no form it takes"
+    )
     cause = "Usually a mask that is read and not handed on: follow it to the softmax, on the path that runs"
     return [Outcome(failed("effect", tried="masks of all forms", failing=failing, cause=cause), must=True)]
 
@@ -183,7 +198,13 @@ def _lifecycle(s: Subject, c: Claims) -> list[Outcome]:
         report = lifecycle(make, s.inputs, length=places, steps=s.lives, depth=s.depth)
     else:
         make = lambda: Called(copy.deepcopy(untouched), s.call)  # noqa: E731
-        report = lifecycle(make, s.inputs, length=places, steps=("cast", "copy"), depth=s.depth)
+        report = lifecycle(
+            make,
+            s.inputs,
+            length=places,
+            steps=tuple(x for x in s.lives if x in ("cast", "copy")),
+            depth=s.depth,
+        )
     return [Outcome(report, must=True)]
 
 
@@ -238,7 +259,9 @@ def _found(report: Report, claimed: bool, claims: Claims, word: str, told: str =
     if claimed or report.verdict == "not checked":
         return Outcome(report, must=claimed)
     if report.passed:
-        return Outcome(report, must=False, note=f"it is also {word}, which was not claimed" if claims.words else "")
+        return Outcome(
+            report, must=False, note=f"it is also {word}, which was not claimed" if claims.words else ""
+        )
     return Outcome(report, must=False, note=told)
 
 

@@ -138,7 +138,9 @@ def _built(target: str, found: Any) -> Target:
     try:
         made = found()
     except BaseException as error:  # noqa: BLE001
-        raise _bad(target, "a factory that works without arguments", "one that fails", _reason(error)) from error
+        raise _bad(
+            target, "a factory that works without arguments", "one that fails", _reason(error)
+        ) from error
     return Target(_callable(target, made), found)
 
 

@@ -48,7 +48,9 @@ class Convention:
         x = x.to(device)
         x = x.transpose(0, 1) if self.sequence_first else x
         named = {**self.fixed, **more, **({self.echoed: x} if self.echoed else {})}
-        return thing(*[x] * self.times, **{name: _moved(value, device, dtype) for name, value in named.items()})
+        return thing(
+            *[x] * self.times, **{name: _moved(value, device, dtype) for name, value in named.items()}
+        )
 
     def settled(self, thing: Any, x: Tensor) -> tuple[Convention, list[str]]:
         """This convention with what is read from the output, and that in words; or NotThisWayError."""

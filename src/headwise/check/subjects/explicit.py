@@ -13,7 +13,9 @@ from headwise.check.subjects.subject import Subject
 from headwise.core.errors import HeadwiseError
 
 
-def as_called(thing: Any, name: str, call: Callable[..., Tensor], inputs: Inputs | None, *, who: str) -> Subject:
+def as_called(
+    thing: Any, name: str, call: Callable[..., Tensor], inputs: Inputs | None, *, who: str
+) -> Subject:
     """The subject that ``call(thing, x)`` describes, with ``keep`` and ``positions`` where it names them.
 
     >>> from headwise.check.inputs import Vectors
@@ -43,7 +45,9 @@ def as_called(thing: Any, name: str, call: Callable[..., Tensor], inputs: Inputs
         return call(thing, x, **more)
 
     assumed = [f"called as call(module, x{', keep' * takes_keep}{', positions' * takes_positions})"]
-    subject = Subject(name, thing, inputs, named, assumed, takes_keep=takes_keep, takes_positions=takes_positions)
+    subject = Subject(
+        name, thing, inputs, named, assumed, takes_keep=takes_keep, takes_positions=takes_positions
+    )
     if not takes_keep:
         do = "Give call= an argument keep, True for a real token"
         subject.questions["padding"] = ("call= takes no keep", do)

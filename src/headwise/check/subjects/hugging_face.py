@@ -15,7 +15,7 @@ from headwise.check.inputs import Inputs, Tokens
 from headwise.check.rounding import other_share
 from headwise.check.subjects.outputs import in_words, picked
 from headwise.check.subjects.signature import parameters
-from headwise.check.subjects.subject import LENGTH, Subject, device_and_dtype
+from headwise.check.subjects.subject import LENGTH, RECURRENT, Subject, device_and_dtype
 from headwise.core.errors import HeadwiseError
 
 _SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "sep_token_id",
@@ -65,7 +65,9 @@ def parts_of(model: Any, claims: Claims, make: Callable[[], Any] | None, *, who:
     if offset is not None:
         subject.takes_positions = True
         after = f", from {offset} on" if offset else ""
-        subject.assumed.append(f"positions are passed as position_ids{after}, counted from the mask where there is one")
+        subject.assumed.append(
+            f"positions are passed as position_ids{after}, counted from the mask where there is one"
+        )
         subject.call = lambda thing, x, keep, positions: ask(thing, x, keep, positions, offset=offset)
     else:
         subject.questions["shift"] = ("it takes no position_ids", "Pass call=lambda model, x, positions: ...")
@@ -81,7 +83,13 @@ def parts_of(model: Any, claims: Claims, make: Callable[[], Any] | None, *, who:
 
 
 def ask(
-    model: Any, x: Tensor, keep: Tensor | None, positions: Tensor | None, *, offset: int | None = None, **more: Any
+    model: Any,
+    x: Tensor,
+    keep: Tensor | None,
+    positions: Tensor | None,
+    *,
+    offset: int | None = None,
+    **more: Any,
 ) -> Tensor:
     """The logits or the last hidden states."""
     device = device_and_dtype(model)[0]
@@ -175,7 +183,9 @@ def _add_cache(subject: Subject, config: Any, offset: int | None) -> None:
         subject.questions["cache"] = (why, "Pass start=lambda model: step, where step(chunk) remembers")
         return
     subject.start = lambda thing: stepping(thing, offset)
-    subject.steps_keep = subject.takes_keep
+    subject.steps_keep = subject.takes_keep and not subject.has(
+        RECURRENT
+    )  # whose mask is for the chunk alone
     subject.window = _window(config)
 
 
@@ -186,7 +196,10 @@ def _gives_cache(subject: Subject) -> bool:
         output = subject.thing(input_ids=x, use_cache=True)
     except Exception:
         return False
-    return _cache_name(subject.thing) is not None and getattr(output, _cache_name(subject.thing) or "", None) is not None
+    return (
+        _cache_name(subject.thing) is not None
+        and getattr(output, _cache_name(subject.thing) or "", None) is not None
+    )
 
 
 def _cache_name(model: Any) -> str | None:
@@ -261,8 +274,12 @@ def _both(model: Any, inputs: Tokens, claims: Claims, who: str) -> dict[str, Sub
     encoder.assumed = ["called as model.get_encoder()(input_ids=x), keep as attention_mask, 1 shows"]
     encoder.caches = False
     encoder.claimed = replace(claims, causal=False, window=None)
-    decoder = Subject(name, model, inputs, decode, layers=layers, takes_keep=takes(model, "decoder_attention_mask"))
-    decoder.assumed = ["called as model(input_ids=7 fixed tokens, decoder_input_ids=x), keep as decoder_attention_mask"]
+    decoder = Subject(
+        name, model, inputs, decode, layers=layers, takes_keep=takes(model, "decoder_attention_mask")
+    )
+    decoder.assumed = [
+        "called as model(input_ids=7 fixed tokens, decoder_input_ids=x), keep as decoder_attention_mask"
+    ]
     decoder.claimed = replace(claims, causal=True)
     decoder.assumed.append("it must be causal, as decoders are")
     decoder.start = lambda thing: stepping(thing, None, input_ids=source.expand(2, -1))

@@ -18,7 +18,14 @@ from headwise.check.inputs import Inputs
 from headwise.core.masks import Explicit, Padding
 
 LENGTH = 6
-_KEEP = (True, True, False, True, False, True)  # whatever is seen or hidden, and causal too, some key has a reader
+_KEEP = (
+    True,
+    True,
+    False,
+    True,
+    False,
+    True,
+)  # whatever is seen or hidden, and causal too, some key has a reader
 _PAIRS = (
     (1, 0, 1, 0, 1, 1),
     (1, 1, 0, 1, 0, 1),
@@ -51,7 +58,9 @@ class Form:
             return "a mask object"
         return f"{self.axes}, {_MEANINGS[self.entries]}"
 
-    def write(self, seen: Bool[Tensor, "batch length"] | Bool[Tensor, "batch query key"], queries: int) -> Any:
+    def write(
+        self, seen: Bool[Tensor, "batch length"] | Bool[Tensor, "batch query key"], queries: int
+    ) -> Any:
         """The mask that shows these keys to all queries, or these pairs.
 
         >>> Form("[batch key]", "hidden").write(torch.tensor([[True, False]]), queries=2)
@@ -136,9 +145,7 @@ def reach(f: Callable[[Tensor], Tensor], inputs: Inputs, x: Tensor) -> Bool[Tens
     return torch.stack(columns, dim=1) & ~torch.eye(length, dtype=torch.bool)
 
 
-def _explained(
-    found: Bool[Tensor, "output input"], seen: Tensor, base: Bool[Tensor, "output input"]
-) -> bool:
+def _explained(found: Bool[Tensor, "output input"], seen: Tensor, base: Bool[Tensor, "output input"]) -> bool:
     """Whether these pairs, seen through one to four layers, give exactly that influence."""
     if seen.dim() == 1:
         real = base & seen

@@ -33,7 +33,11 @@ def of_vectors(thing: Any, name: str, inputs: Inputs | None, *, who: str) -> Sub
         except NotThisWayError as error:
             refused = str(error) if refused == "nothing" else refused
             continue
-        width = f"takes vectors of width {candidate.width}{where}" if isinstance(candidate, Vectors) else "takes inputs="
+        width = (
+            f"takes vectors of width {candidate.width}{where}"
+            if isinstance(candidate, Vectors)
+            else "takes inputs="
+        )
         called = f"called as {convention.words('module' if isinstance(thing, nn.Module) else 'function')}"
         order = ["sequences come as [length batch width], since batch_first is False"]
         assumed = [width, called, *(order if convention.sequence_first else []), *words]
@@ -62,7 +66,11 @@ def of_tokens(thing: Any, name: str, inputs: Inputs | None, *, who: str) -> Subj
         except NotThisWayError as error:
             refused = refused or str(error)
             continue
-        taken = f"takes tokens below {chosen.vocabulary} ({where})" if isinstance(chosen, Tokens) else "takes inputs="
+        taken = (
+            f"takes tokens below {chosen.vocabulary} ({where})"
+            if isinstance(chosen, Tokens)
+            else "takes inputs="
+        )
         assumed = [taken, f"called as {convention.words('model')}", *words]
         return described_by(Subject(name, thing, chosen, convention, assumed), convention)
     raise _cannot_call(thing, who, name, refused)

@@ -36,7 +36,14 @@ _SIZES: dict[int, tuple[str, ...]] = {
     1: ("n_group", "topk_group", "first_k_dense_replace", "n_shared_experts", "num_global_layers", "expand", "mamba_expand"),
 }  # fmt: skip
 _KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
-_DERIVED = ("model_type", "transformers_version", "architectures", "_attn_implementation", "dtype", "qk_head_dim")
+_DERIVED = (
+    "model_type",
+    "transformers_version",
+    "architectures",
+    "_attn_implementation",
+    "dtype",
+    "qk_head_dim",
+)
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "sep_token_id",
            "cls_token_id", "mask_token_id", "forced_eos_token_id")  # fmt: skip
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
@@ -83,7 +90,9 @@ def _reads_tokens(model: Any) -> bool:
 def smaller(config: Any, kv_heads: int = 2) -> Any:
     """The same configuration with two small layers: everything that is no size stays."""
     changes = config.to_diff_dict()
-    layers = next((getattr(config, n) for n in _SIZES[LAYERS][:3] if isinstance(getattr(config, n, None), int)), None)
+    layers = next(
+        (getattr(config, n) for n in _SIZES[LAYERS][:3] if isinstance(getattr(config, n, None), int)), None
+    )
     for name, value in config.to_dict().items():
         inside = getattr(config, name, None)
         if _is_config(inside):

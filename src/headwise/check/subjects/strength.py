@@ -59,7 +59,9 @@ def neighbours(f: Callable[[Tensor], Tensor], inputs: Inputs) -> float:
     return changes / (float(before.float().abs().nan_to_num(nan=0.0).max()) or 1.0)
 
 
-def visible(module: nn.Module, call: Callable[[nn.Module, Tensor], Tensor], inputs: Inputs) -> tuple[nn.Module, str]:
+def visible(
+    module: nn.Module, call: Callable[[nn.Module, Tensor], Tensor], inputs: Inputs
+) -> tuple[nn.Module, str]:
     """The module, or a copy with larger weights where other places hardly count; and that in words."""
     try:
         share = neighbours(lambda x: call(module, x), inputs)
@@ -71,5 +73,7 @@ def visible(module: nn.Module, call: Callable[[nn.Module, Tensor], Tensor], inpu
             return module, ""
     except Exception:  # it cannot be called or copied, which is told elsewhere
         return module, ""
-    words = f"its weights are so small that other places change an output by {share:.1g} of the largest at most"
+    words = (
+        f"its weights are so small that other places change an output by {share:.1g} of the largest at most"
+    )
     return larger, f"{words}; a copy with larger weights is checked"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ Way = Callable[[Any, Tensor], Tensor]
 LENGTH = 6  # of the sequences with which a call is found out
 _TRAINED = ("max_position_embeddings", "n_positions", "block_size", "max_seq_len", "max_length", "max_len")
 _TRIED = 600  # places; a longer one takes too long to go beyond
+ROUTED = re.compile(r"expert|moe|router", re.IGNORECASE)
+RECURRENT = re.compile(r"mamba|recurren|ssm|rwkv|delta|lstm|retention", re.IGNORECASE)
 _COPIED = 50_000_000  # numbers; a larger module is not copied for every question
 
 
@@ -92,13 +95,21 @@ class Subject:
             return None
         return lambda: self.of(copy.deepcopy(untouched))
 
+    def has(self, kind: re.Pattern[str]) -> bool:
+        """Whether a module inside is named so by its class."""
+        thing = self.thing
+        return isinstance(thing, nn.Module) and any(
+            kind.search(type(each).__name__) for each in thing.modules()
+        )
+
     @property
     def depth(self) -> int:
         """The number of layers as rounding sees it: one for every four matrices."""
         if not isinstance(self.thing, nn.Module):
             return 1
         matrices = sum(parameter.dim() >= 2 for parameter in self.thing.parameters())
-        return max(self.layers, -(-matrices // 4), 1)
+        depth = max(self.layers, -(-matrices // 4), 1)
+        return depth + self.layers if self.has(RECURRENT) else depth  # a state rounds once more at each place
 
     @property
     def trained(self) -> int | None:

@@ -12,7 +12,14 @@ from headwise.check.inputs import Tokens
 
 _NAMES = ("embed_dim", "model_dim", "d_model", "hidden_size", "n_embd", "dim", "width", "embedding_dim", "hidden_dim",
           "emb_dim", "in_features", "in_dim", "input_dim", "d_in", "dim_model", "channels", "features")  # fmt: skip
-_SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "sep_token_id", "mask_token_id")
+_SPECIAL = (
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
+    "sep_token_id",
+    "mask_token_id",
+)
 
 
 def widths(thing: object) -> Iterator[tuple[int, str]]:
