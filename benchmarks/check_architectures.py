@@ -26,7 +26,7 @@ def main(names):
     print("| architecture | class | holds | fails | no (not claimed) | not checked |")
     print("|---|---|---|---|---|---|")
     with ThreadPoolExecutor(PROCESSES) as pool:
-        for name, found in zip(names, pool.map(checked, names)):
+        for name, found in zip(names, pool.map(checked, names), strict=True):
             if isinstance(found, HeadwiseError):
                 print(f"| {name} | not run: got {found.got}. {found.why} | | | | |", flush=True)
                 continue

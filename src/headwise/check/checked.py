@@ -130,27 +130,28 @@ class Checked:
 def from_dict(plain: dict[str, Any]) -> Checked:
     """The inverse of `Checked.to_dict`.
 
-    >>> checked = Checked("tiny", (), (), ("causal",), (Outcome(Report("causality", "fails", torch.inf), True),), 3)
+    >>> outcome = Outcome(Report("causality", "fails", torch.inf), must=True)
+    >>> checked = Checked("tiny", (), (), ("causal",), (outcome,), 3)
     >>> from_dict(checked.to_dict()) == checked
     True
     """
-    keys = ("name", "verdict", "figure", "tolerance", "tried", "failing", "cause")
-    outcomes = tuple(
-        Outcome(
-            Report(**{key: float("inf") if each[key] == "infinity" else each[key] for key in keys}),
-            each["must"],
-            each["note"],
-        )
-        for each in plain["outcomes"]
-    )
+    names = ("name", "verdict", "figure", "tolerance", "tried", "failing", "cause")
+    outcomes = []
+    for each in plain["outcomes"]:
+        values: dict[str, Any] = {name: _number(each[name]) for name in names}
+        outcomes.append(Outcome(Report(**values), each["must"], each["note"]))
     return Checked(
         plain["name"],
         tuple(plain["assumed"]),
         tuple(plain["found"]),
         tuple(plain["claims"]),
-        outcomes,
+        tuple(outcomes),
         plain["calls"],
     )
+
+
+def _number(value: object) -> object:
+    return float("inf") if value == "infinity" else value
 
 
 def _plain(value: object) -> object:

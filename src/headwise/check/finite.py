@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-
 from headwise.check.calling import asked, checked, sequences
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
 from headwise.check.report import Report, failed
 
 _CAUSE = (
-    "Usually a softmax over nothing but minus infinity, a division by a count or a norm of zero, or memory that "
-    "was never filled: look for the first step whose output is not finite"
+    "Usually a softmax over nothing but minus infinity, a division by a count or a norm of zero, or memory "
+    "that was never filled: look for the first step whose output is not finite"
 )
 
 

@@ -11,11 +11,12 @@ from headwise.check.checked import Checked
 from headwise.check.claims import Claims
 from headwise.check.inputs import Inputs
 from headwise.check.recognise import conclude, quiet_evaluation, recognised, strengthened
+from headwise.check.subjects.signature import Thing
 from headwise.check.suite import chosen
 
 
 def layer(
-    module: Any,
+    module: Thing,
     *,
     expect: str | Iterable[str] | Claims = (),
     call: Callable[..., Tensor] | None = None,
@@ -27,14 +28,14 @@ def layer(
     """Check every property that applies to a layer or function, and say how it was called.
 
     Known are layers from ``[batch length width]`` to the same, with masks and positions by name; layers that
-    take a query, keys and values; and attention on q, k, v ``[batch heads length head_dim]``. What a mask's True
-    means is found out by trying, never guessed from its name.
+    take a query, keys and values; and attention on q, k, v ``[batch heads length head_dim]``. What True
+    means in a mask is found out by trying, never guessed from its name.
 
     Args:
         module: the layer, in any mode; it is left as it is.
-        expect: what you claim of it, such as ``"causal window=128"``; see `Claims`. A false claim is a failure.
-        call: ``call(module, x)`` where it must be called in a way of its own; an argument ``keep`` (True for a
-            real token) or ``positions`` is filled where it has one. Needs ``inputs``.
+        expect: what you claim of it, such as ``"causal window=128"``, see `Claims`: a false claim fails.
+        call: ``call(module, x)`` where it must be called in a way of its own; an argument ``keep`` (True for
+            a real token) or ``positions`` is filled where it has one. Needs ``inputs``.
         inputs: what it takes, such as ``Vectors(64)``.
         start: ``start(module)`` gives a step of a cache: ``step(chunk)`` returns that chunk's outputs.
         make: makes another instance; with it saving, loading and the meta device are checked as well.

@@ -12,8 +12,8 @@ from headwise.check.report import Report, failed, judged
 from headwise.check.rounding import other_share
 
 _CAUSE = (
-    "Usually a softmax over nothing but minus infinity, whose not-a-number reaches other rows by a sum over the "
-    "batch, or a fast path that cuts the batch to its longest row: look at what is shared between rows"
+    "Usually a softmax over nothing but minus infinity, whose not-a-number reaches other rows by a sum over "
+    "the batch, or a fast path that cuts the batch to its longest row: look at what is shared between rows"
 )
 
 
@@ -35,7 +35,8 @@ def lone_pads(
     together = asked(f, x, keep, finite=False)
     change = worst(alone, together[1:])
     whole = bool(together[0].isfinite().all())
-    tried = f"a row of {length} pads beside one of {length} real places; it gives {'' if whole else 'not '}finite numbers"
+    gives = "finite numbers" if whole else "not-a-number"
+    tried = f"a row of {length} pads beside one of {length} real places; it gives {gives}"
     failing = f"the output at {change.place} of the other row {change.words}"
     if finite and not whole and change.share < 1:
         return failed(

@@ -11,13 +11,15 @@ from headwise.check.checked import Checked
 from headwise.check.claims import Claims
 from headwise.check.inputs import Inputs
 from headwise.check.recognise import conclude, quiet_evaluation, recognised, strengthened
-from headwise.check.subjects.hugging_face import is_config, is_hugging_face, parts_of
+from headwise.check.subjects.hugging_face import is_config, is_hugging_face
+from headwise.check.subjects.model_parts import parts_of
+from headwise.check.subjects.signature import Thing
 from headwise.check.subjects.small import built
 from headwise.check.suite import chosen
 
 
 def model(
-    model: Any,
+    model: Thing,
     *,
     expect: str | Iterable[str] | Claims = (),
     call: Callable[..., Tensor] | None = None,
@@ -35,7 +37,8 @@ def model(
     Raises HeadwiseError if it cannot be built or called, or if a claim or a name is unknown.
 
     >>> from headwise import check
-    >>> checked = check.model(torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 9)), only="causality")
+    >>> tiny = torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 9))
+    >>> checked = check.model(tiny, only="causality")
     >>> [outcome.verdict for outcome in checked.outcomes]
     ['holds']
     """

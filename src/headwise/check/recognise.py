@@ -5,30 +5,32 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import is_dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from headwise.check.applying import seen
 from headwise.check.checked import Checked, Outcome
 from headwise.check.claims import Claims
-from headwise.check.inputs import Inputs
+from headwise.check.inputs import Inputs, Tokens, Vectors
 from headwise.check.subjects.attends import of_heads
 from headwise.check.subjects.explicit import as_called
 from headwise.check.subjects.sequences import of_tokens, of_vectors
-from headwise.check.subjects.signature import takes_query_key_value
+from headwise.check.subjects.signature import Thing, takes_query_key_value
 from headwise.check.subjects.strength import visible
 from headwise.check.subjects.subject import ROUTED, Subject, copied
 from headwise.check.subjects.widths import tokens
-from headwise.check.suite import examine, seen
+from headwise.check.suite import examine
 from headwise.core.errors import HeadwiseError
 
 
 def recognised(
-    thing: Any, *, call: Callable[..., Tensor] | None = None, inputs: Inputs | None = None, who: str
+    thing: Thing, *, call: Callable[..., Tensor] | None = None, inputs: Inputs | None = None, who: str
 ) -> Subject:
-    """The subject that a layer, a function or a model of tokens is. Raises HeadwiseError if it cannot be called.
+    """The subject that a layer, a function or a model of tokens is.
+
+    Raises HeadwiseError if it cannot be called.
 
     >>> recognised(nn.Linear(4, 4), who="layer").assumed
     ['takes vectors of width 4 (in_features)', 'called as module(x)']
@@ -66,8 +68,8 @@ def strengthened(subject: Subject) -> Subject:
             subject.thing, subject.untouched = larger, copied(larger)
             subject.assumed.append(words)
             subject.make = None
-    if subject.has(ROUTED) and is_dataclass(subject.inputs):
-        subject.inputs = replace(subject.inputs, regroups=subject.depth)  # type: ignore[type-var]
+    if subject.has(ROUTED) and isinstance(subject.inputs, Vectors | Tokens):
+        subject.inputs = replace(subject.inputs, regroups=subject.depth)
         subject.lives = tuple(step for step in subject.lives if step != "cast")
         subject.assumed.append(
             "it sends tokens to experts, where rounding may choose another: a cast is not tried"
@@ -115,7 +117,7 @@ def conclude(parts: dict[str, Subject], claims: Claims, only: tuple[str, ...]) -
     return Checked(first.name, tuple(assumed), tuple(found), claims.words, tuple(outcomes), calls)
 
 
-def name_of(thing: Any) -> str:
+def name_of(thing: Thing) -> str:
     """What to call it in a table.
 
     >>> name_of(nn.Linear(2, 2)), name_of(name_of)
@@ -125,8 +127,8 @@ def name_of(thing: Any) -> str:
 
 
 @contextmanager
-def quiet_evaluation(thing: Any) -> Iterator[None]:
-    """The module in evaluation for a while, and warnings of foreign code unheard; seeds are left as they were."""
+def quiet_evaluation(thing: Thing) -> Iterator[None]:
+    """The module in evaluation for a while, foreign warnings unheard, and seeds left as they were."""
     modes = [(module, module.training) for module in thing.modules()] if isinstance(thing, nn.Module) else []
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
@@ -139,5 +141,5 @@ def quiet_evaluation(thing: Any) -> Iterator[None]:
             module.training = training
 
 
-def _has_weights(thing: Any) -> bool:
+def _has_weights(thing: Thing) -> bool:
     return isinstance(thing, nn.Module) and any(True for _ in thing.parameters())

@@ -40,8 +40,8 @@ def same_share(inputs: Inputs, x: Tensor, output: Tensor) -> float:
     >>> same_share(Vectors(3, torch.bfloat16), x, output=x.float())
     0.015625
 
-    A mixture of experts computes together what it sends to one expert, so that another content elsewhere makes
-    other shapes: its inputs say so by ``regroups``, the number of its layers.
+    A mixture of experts computes together what it sends to one expert, so that other contents elsewhere
+    make other shapes: its inputs say so by ``regroups``, the number of its layers.
     """
     regroups = getattr(inputs, "regroups", 0)
     if regroups:

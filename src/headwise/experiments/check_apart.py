@@ -24,8 +24,8 @@ def check_apart(
 ) -> Checked:
     """Every property of what the target names, found out in another process within ``timeout`` seconds.
 
-    Raises HeadwiseError, in one line, for a target that cannot be opened or called, that takes longer, or that
-    ends the process.
+    Raises HeadwiseError, in one line, for a target that cannot be opened or called, that takes longer, or
+    that ends the process.
     """
     check_positive(timeout, who="check", what="timeout")
     with tempfile.TemporaryDirectory() as folder:

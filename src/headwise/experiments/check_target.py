@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import module_from_spec, spec_from_file_location
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from headwise.check import Checked, layer, model
+from headwise.check.subjects.signature import Thing
 from headwise.core import HeadwiseError
 
 _FORMS = "package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME"
@@ -23,7 +23,7 @@ _FORMS = "package.module:factory, path/to/file.py:Class, a local Hugging Face fo
 class Target(NamedTuple):
     """What is checked, what makes another one where that is known, and whether it may take tokens."""
 
-    thing: Any
+    thing: Thing
     make: Callable[[], Any] | None
 
 
@@ -32,11 +32,9 @@ def check_target(target: str, *, expect: str | Iterable[str] = (), only: str | I
 
     Raises HeadwiseError, in one line, for a target that cannot be opened or called.
 
-    >>> check_target("torch.nn:Identity", only="batch")
-    Traceback (most recent call last):
-    ...
-    headwise.core.errors.HeadwiseError: check: torch.nn:Identity must be a layer that takes vectors of a known \
-width, got Identity(). Nothing says how wide they are. Check it from Python: check.layer(..., inputs=Vectors(64)).
+    >>> checked = check_target("torch.nn.functional:scaled_dot_product_attention", only="heads")
+    >>> checked.passed
+    True
     """
     opened = open_target(target)
     check = model if _is_model(opened.thing) else layer
@@ -56,11 +54,11 @@ def open_target(target: str) -> Target:
     return _built(target, _attribute(target, module, name))
 
 
-def _is_model(thing: Any) -> bool:
+def _is_model(thing: Thing) -> bool:
     return any(each.__module__.startswith("transformers") for each in type(thing).__mro__)
 
 
-def _named_config(target: str) -> Any:
+def _named_config(target: str) -> Thing:
     name = target.removeprefix("config:")
     try:
         from transformers import AutoConfig
@@ -74,7 +72,7 @@ def _named_config(target: str) -> Any:
         raise _bad(target, expected, repr(name), _reason(error)) from error
 
 
-def _from_folder(folder: Path) -> Any:
+def _from_folder(folder: Path) -> Thing:
     from transformers import AutoConfig, AutoModel
     from transformers.models.auto import modeling_auto as auto
 
@@ -90,17 +88,17 @@ def _from_folder(folder: Path) -> Any:
         raise _bad(str(folder), "a folder that save_pretrained wrote", "a folder", _reason(error)) from error
 
 
-def _from_module(target: str, name: str) -> Any:
+def _from_module(target: str, name: str) -> Thing:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
-    except BaseException as error:  # noqa: BLE001 - foreign code may leave by any door
+    except BaseException as error:
         raise _bad(target, "code that can be imported", f"{name!r}", _reason(error)) from error
 
 
-def _from_file(target: str, path: Path) -> Any:
+def _from_file(target: str, path: Path) -> Thing:
     if not path.is_file():
         raise _bad(target, "a Python file", repr(str(path)), "There is no such file")
     spec = spec_from_file_location(path.stem, path)
@@ -111,12 +109,12 @@ def _from_file(target: str, path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         raise _bad(target, "code that can be imported", repr(str(path)), _reason(error)) from error
     return module
 
 
-def _attribute(target: str, module: Any, name: str) -> Any:
+def _attribute(target: str, module: Thing, name: str) -> Thing:
     try:
         return attrgetter(name)(module)
     except AttributeError as error:
@@ -125,7 +123,7 @@ def _attribute(target: str, module: Any, name: str) -> Any:
         raise _bad(target, "a name in that module", repr(name), has) from error
 
 
-def _built(target: str, found: Any) -> Target:
+def _built(target: str, found: Thing) -> Target:
     """A class or a function without required arguments is called; a function with some is checked itself."""
     if isinstance(found, nn.Module) or not callable(found):
         return Target(_callable(target, found), None)
@@ -137,20 +135,20 @@ def _built(target: str, found: Any) -> Target:
         raise _bad(target, expected, f"one that needs {', '.join(needed)}", "Nothing says which to pass")
     try:
         made = found()
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         raise _bad(
             target, "a factory that works without arguments", "one that fails", _reason(error)
         ) from error
     return Target(_callable(target, made), found)
 
 
-def _callable(target: str, thing: Any) -> Any:
+def _callable(target: str, thing: Thing) -> Thing:
     if callable(thing) or _is_model(thing):
         return thing
     raise _bad(target, "a module or a function", type(thing).__name__, "It is called with sequences")
 
 
-def _required(found: Any) -> list[str]:
+def _required(found: Thing) -> list[str]:
     try:
         known = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):

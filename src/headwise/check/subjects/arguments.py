@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,11 +15,12 @@ from headwise.check.inputs import Inputs
 from headwise.check.rounding import other_share
 from headwise.check.subjects.convention import Convention
 from headwise.check.subjects.masks import LENGTH, Form, Probe, probe
-from headwise.check.subjects.signature import mask_names, parameters, position_names
+from headwise.check.subjects.signature import Thing, mask_names, parameters, position_names
 from headwise.check.subjects.subject import Subject, Way
 from headwise.core.masks import Causal
 
 _WEIGHTS = re.compile(r"(need|return|output|get|with)_?(attn|attention)?s?_?(weights?|attentions?|attn|map)")
+_TRUE: dict[str, Literal["visible", "hidden"]] = {"visible": "visible", "hidden": "hidden"}
 _DO = "Pass call=lambda module, x, keep: ..., where keep is True for a real token"
 
 
@@ -39,7 +40,7 @@ def described_by(subject: Subject, convention: Convention) -> Subject:
     pair = next(((name, form) for name, form in forms.items() if form.pairs or form.axes == "object"), None)
     if keep is not None:
         subject.takes_keep = True
-        subject.true_means = keep[1].entries
+        subject.true_means = _TRUE.get(keep[1].entries)
         subject.assumed.append(f"keep is passed as {keep[0]}{_aside(keep[1])}")
     elif "padding" not in subject.questions:
         subject.questions["padding"] = ("it takes no mask of padding that is known by name", _DO)
@@ -56,7 +57,7 @@ def _call(
     convention: Convention,
     as_mask: tuple[str, Form] | None,
     as_positions: tuple[str, bool] | None,
-    thing: Any,
+    thing: Thing,
     x: Tensor,
     keep: Tensor | None,
     positions: Tensor | None,
@@ -116,7 +117,7 @@ def _positions(subject: Subject, convention: Convention) -> tuple[str, bool] | N
             try:
                 with torch.no_grad():
                     change = worst(plain, convention(subject.thing, x, **given))
-            except Exception:  # noqa: S112 - a form that it does not take
+            except Exception:
                 continue
             if change.share <= other_share(subject.inputs, x, plain, subject.depth):
                 return name, rows
@@ -136,7 +137,10 @@ def _ways(subject: Subject, convention: Convention, keep: tuple[str, Form] | Non
         ways["with_weights"] = lambda thing, x: unsettled(thing.with_weights, x)
     if keep is not None:
         name, form = keep
-        everything = lambda x: form.write(torch.ones(x.shape[:2], dtype=torch.bool), x.shape[1])  # noqa: E731
+
+        def everything(x: Tensor) -> Thing:
+            return form.write(torch.ones(x.shape[:2], dtype=torch.bool), x.shape[1])
+
         ways["with a mask that keeps all"] = lambda thing, x: convention(thing, x, **{name: everything(x)})
     return ways
 
@@ -167,7 +171,7 @@ def _causal_ways(subject: Subject, convention: Convention, pair: tuple[str, Form
     return ways
 
 
-def _takes(thing: Any, way: Way, inputs: Inputs) -> bool:
+def _takes(thing: Thing, way: Way, inputs: Inputs) -> bool:
     try:
         with torch.no_grad():
             way(thing, inputs.make(2, LENGTH, seed=0))

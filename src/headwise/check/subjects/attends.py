@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from headwise.check.inputs import Vectors
 from headwise.check.subjects.arguments import described_by
 from headwise.check.subjects.convention import Convention, NotThisWayError
 from headwise.check.subjects.outputs import in_words
-from headwise.check.subjects.signature import mask_names
+from headwise.check.subjects.signature import Thing, mask_names
 from headwise.check.subjects.subject import Subject, device_and_dtype
 
 HEADS, WIDTH = 2, 8
@@ -23,7 +22,7 @@ _LAYOUTS = {"[batch heads length head_dim]": False, "[batch length heads head_di
 
 @dataclass(frozen=True)
 class OfHeads(Convention):
-    """Cuts sequences ``[batch length 3 * heads * head_dim]`` into queries, keys and values, and joins the heads.
+    """Cuts sequences ``[batch length 3 * heads * head_dim]`` into q, k and v, and joins the heads.
 
     >>> attend = torch.nn.functional.scaled_dot_product_attention
     >>> OfHeads()(attend, torch.zeros(2, 5, 48)).shape
@@ -32,9 +31,9 @@ class OfHeads(Convention):
 
     heads_last: bool = False
 
-    def raw(self, thing: Any, x: Tensor, **more: Any) -> Any:
+    def raw(self, thing: Thing, x: Tensor, **more: Thing) -> Thing:
         """The heads' outputs side by side; anything but a tensor like q is left as it is."""
-        q, k, v = (part.unflatten(-1, (HEADS, WIDTH)) for part in x.chunk(3, dim=-1))
+        q, k, v = (part.reshape(*x.shape[:2], HEADS, WIDTH) for part in x.chunk(3, dim=-1))
         if not self.heads_last:
             q, k, v = (part.transpose(1, 2) for part in (q, k, v))
         output = thing(q, k, v, **{**self.fixed, **more})
@@ -48,7 +47,7 @@ class OfHeads(Convention):
         return f"{name}(q, k, v{''.join(f', {key}={value!r}' for key, value in self.fixed.items())})"
 
 
-def of_heads(thing: Any, name: str) -> Subject | None:
+def of_heads(thing: Thing, name: str) -> Subject | None:
     """Attention on q, k and v, or None if it cannot be called so.
 
     >>> of_heads(torch.nn.functional.scaled_dot_product_attention, "sdpa").assumed
@@ -66,7 +65,7 @@ def of_heads(thing: Any, name: str) -> Subject | None:
         if _mixes_heads(partial(convention, thing), x):
             continue
         assumed = [f"called as {convention.words('function')}, each {layout}"]
-        subject = described_by(Subject(name, thing, inputs, convention, assumed), convention)
+        subject = described_by(Subject(name, thing, inputs, convention.plain, assumed), convention)
         if not heads_last:
             subject.attend = _attend(subject, mask_names(thing))
         return subject
@@ -76,9 +75,9 @@ def of_heads(thing: Any, name: str) -> Subject | None:
 @torch.no_grad()
 def _mixes_heads(f: Callable[[Tensor], Tensor], x: Tensor) -> bool:
     """Whether what one head is given reaches another, as it does where heads are taken for places."""
-    other = x.clone().unflatten(-1, (3, HEADS, WIDTH))
+    other = x.clone().reshape(*x.shape[:2], 3, HEADS, WIDTH)
     other[:, :, :, 1] += 1.0
-    apart = (f(other.flatten(-3)) - f(x)).unflatten(-1, (HEADS, WIDTH))
+    apart = (f(other.flatten(-3)) - f(x)).reshape(*x.shape[:2], HEADS, WIDTH)
     return bool((apart[:, :, 0] != 0).any())
 
 
@@ -88,6 +87,7 @@ def _attend(subject: Subject, names: list[str]) -> Callable[..., Tensor]:
     def attend(q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
         subject.calls += 1
         output = subject.thing(q, k, v, **({names[0]: mask[0]} if mask and names else {}))
-        return output[0] if isinstance(output, tuple | list) else output
+        first: Tensor = output[0] if isinstance(output, tuple | list) else output
+        return first
 
     return attend

@@ -1,4 +1,4 @@
-"""How a layer or model is called: with what, how often, along which axes, and what is read from the answer."""
+"""How a layer or model is called: with what, how often, along which axes, and what is read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headwise.check.calling import raised, sequences
 from headwise.check.subjects.outputs import Pick, in_words, picked
+from headwise.check.subjects.signature import Thing
 from headwise.check.subjects.subject import device_and_dtype
 
 
@@ -29,10 +30,10 @@ class Convention:
     sequence_first: bool = False
     fixed: dict[str, Any] = field(default_factory=dict)
     echoed: str | None = None
-    """An argument that is given the sequences too, such as the targets of a model that then answers in full."""
+    """An argument that is given the sequences too, such as targets, with which some models answer in full."""
     pick: Pick | None = None
 
-    def __call__(self, thing: Any, x: Tensor, **more: Any) -> Tensor:
+    def __call__(self, thing: Thing, x: Tensor, **more: Thing) -> Tensor:
         """The output ``[batch length ...]``."""
         output = self.raw(thing, x, **more)
         if self.pick is not None:
@@ -42,7 +43,7 @@ class Convention:
             raise NotThisWayError(in_words(output))
         return self._laid(found[0](output))
 
-    def raw(self, thing: Any, x: Tensor, **more: Any) -> Any:
+    def raw(self, thing: Thing, x: Tensor, **more: Thing) -> Thing:
         """Whatever it gives."""
         device, dtype = device_and_dtype(thing)
         x = x.to(device)
@@ -52,7 +53,11 @@ class Convention:
             *[x] * self.times, **{name: _moved(value, device, dtype) for name, value in named.items()}
         )
 
-    def settled(self, thing: Any, x: Tensor) -> tuple[Convention, list[str]]:
+    def plain(self, thing: Thing, x: Tensor, keep: Tensor | None, positions: Tensor | None) -> Tensor:
+        """The output for the sequences alone."""
+        return self(thing, x)
+
+    def settled(self, thing: Thing, x: Tensor) -> tuple[Convention, list[str]]:
         """This convention with what is read from the output, and that in words; or NotThisWayError."""
         try:
             with torch.no_grad():
@@ -74,7 +79,7 @@ class Convention:
         named += [f"{self.echoed}=x"] if self.echoed else []
         return f"{name}({', '.join(['x'] * self.times + named)})"
 
-    def _found(self, output: Any, x: Tensor) -> tuple[Pick, str] | None:
+    def _found(self, output: Thing, x: Tensor) -> tuple[Pick, str] | None:
         batch, length = x.shape[:2]
         return picked(output, length, batch) if self.sequence_first else picked(output, batch, length)
 
@@ -82,7 +87,7 @@ class Convention:
         return (output.transpose(0, 1) if self.sequence_first else output).cpu()
 
 
-def _moved(value: Any, device: torch.device, dtype: torch.dtype) -> Any:
+def _moved(value: Thing, device: torch.device, dtype: torch.dtype) -> Thing:
     if not isinstance(value, Tensor):
         return value
     return value.to(device, dtype) if value.is_floating_point() else value.to(device)

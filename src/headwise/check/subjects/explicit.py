@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from torch import Tensor
 
 from headwise.check.inputs import Inputs
+from headwise.check.subjects.signature import Thing
 from headwise.check.subjects.subject import Subject
 from headwise.core.errors import HeadwiseError
 
 
 def as_called(
-    thing: Any, name: str, call: Callable[..., Tensor], inputs: Inputs | None, *, who: str
+    thing: Thing, name: str, call: Callable[..., Tensor], inputs: Inputs | None, *, who: str
 ) -> Subject:
     """The subject that ``call(thing, x)`` describes, with ``keep`` and ``positions`` where it names them.
 
@@ -34,7 +34,7 @@ def as_called(
     known = inspect.signature(call).parameters
     takes_keep, takes_positions = "keep" in known, "positions" in known
 
-    def named(thing: Any, x: Tensor, keep: Tensor | None, positions: Tensor | None) -> Tensor:
+    def named(thing: Thing, x: Tensor, keep: Tensor | None, positions: Tensor | None) -> Tensor:
         more: dict[str, Tensor] = {}
         if keep is not None and takes_keep:
             more["keep"] = keep

@@ -1,7 +1,7 @@
 """Finds out how a mask is passed and what True means in it, by watching which inputs reach which outputs.
 
-Nothing is taken from an argument's name: a form counts only if the pattern of influence is exactly the one that
-it should give, and no other meaning explains that pattern.
+Nothing is taken from an argument's name: a form counts only if the pattern of influence is exactly the one
+that it should give, and no other meaning explains that pattern.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from headwise.check.inputs import Inputs
+from headwise.check.subjects.signature import Thing
 from headwise.core.masks import Explicit, Padding
 
 LENGTH = 6
@@ -60,7 +61,7 @@ class Form:
 
     def write(
         self, seen: Bool[Tensor, "batch length"] | Bool[Tensor, "batch query key"], queries: int
-    ) -> Any:
+    ) -> Thing:
         """The mask that shows these keys to all queries, or these pairs.
 
         >>> Form("[batch key]", "hidden").write(torch.tensor([[True, False]]), queries=2)
@@ -117,7 +118,7 @@ def probe(f: Callable[[Tensor], Tensor], masked: WithMask, inputs: Inputs, *, ob
         mask = form.write(seen.expand(2, *seen.shape), LENGTH)
         try:
             output = masked(x, mask)
-        except Exception:  # noqa: S112 - a form that it does not take
+        except Exception:
             continue
         if output.shape != plain.shape:
             continue

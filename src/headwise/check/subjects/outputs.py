@@ -11,7 +11,7 @@ Pick = Callable[[Any], Tensor]
 
 
 def picked(output: object, batch: int, length: int) -> tuple[Pick, str] | None:
-    """How to get the output ``[batch length ...]`` from what was given, and in words; None if it is not there.
+    """How to get the output ``[batch length ...]`` from what was given, and in words, if it is there.
 
     >>> import torch
     >>> pick, words = picked((torch.zeros(2, 3, 4), None), batch=2, length=3)

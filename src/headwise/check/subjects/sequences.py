@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import nn
 
 from headwise.check.inputs import Inputs, Tokens, Vectors
 from headwise.check.subjects.arguments import described_by
 from headwise.check.subjects.convention import Convention, NotThisWayError
-from headwise.check.subjects.signature import parameters, required, takes_query_key_value
+from headwise.check.subjects.signature import Thing, parameters, required, takes_query_key_value
 from headwise.check.subjects.subject import Subject, device_and_dtype
 from headwise.check.subjects.widths import tokens, widths
 from headwise.core.errors import HeadwiseError
@@ -20,7 +19,7 @@ from headwise.core.errors import HeadwiseError
 _TARGETS = ("targets", "labels", "target")
 
 
-def of_vectors(thing: Any, name: str, inputs: Inputs | None, *, who: str) -> Subject:
+def of_vectors(thing: Thing, name: str, inputs: Inputs | None, *, who: str) -> Subject:
     """A layer from ``[batch length width]`` to ``[batch length ...]``.
 
     >>> of_vectors(nn.MultiheadAttention(8, 2, batch_first=True), "mha", None, who="layer").assumed[:2]
@@ -41,13 +40,13 @@ def of_vectors(thing: Any, name: str, inputs: Inputs | None, *, who: str) -> Sub
         called = f"called as {convention.words('module' if isinstance(thing, nn.Module) else 'function')}"
         order = ["sequences come as [length batch width], since batch_first is False"]
         assumed = [width, called, *(order if convention.sequence_first else []), *words]
-        return described_by(Subject(name, thing, candidate, convention, assumed), convention)
+        return described_by(Subject(name, thing, candidate, convention.plain, assumed), convention)
     if refused == "nothing":
         raise _no_width(who, name)
     raise _cannot_call(thing, who, name, refused)
 
 
-def of_tokens(thing: Any, name: str, inputs: Inputs | None, *, who: str) -> Subject:
+def of_tokens(thing: Thing, name: str, inputs: Inputs | None, *, who: str) -> Subject:
     """A model from tokens ``[batch length]`` to ``[batch length ...]``.
 
     >>> model = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
@@ -72,22 +71,23 @@ def of_tokens(thing: Any, name: str, inputs: Inputs | None, *, who: str) -> Subj
             else "takes inputs="
         )
         assumed = [taken, f"called as {convention.words('model')}", *words]
-        return described_by(Subject(name, thing, chosen, convention, assumed), convention)
+        return described_by(Subject(name, thing, chosen, convention.plain, assumed), convention)
     raise _cannot_call(thing, who, name, refused)
 
 
-def _candidates(thing: Any, inputs: Inputs | None) -> Iterator[tuple[Inputs, str]]:
+def _candidates(thing: Thing, inputs: Inputs | None) -> Iterator[tuple[Inputs, str]]:
     if inputs is not None:
         yield inputs, " (inputs=)"
         return
-    dtype, seen = device_and_dtype(thing)[1], set()
+    dtype = device_and_dtype(thing)[1]
+    seen: set[int] = set()
     for width, where in widths(thing):
         if width not in seen and len(seen) < 4:
             seen.add(width)
             yield Vectors(width, dtype), f" ({where})"
 
 
-def _convention(thing: Any) -> Convention:
+def _convention(thing: Thing) -> Convention:
     known = parameters(thing)
     fixed: dict[str, Any] = {"need_weights": False} if "need_weights" in known else {}
     times = 3 if takes_query_key_value(thing) else 1
@@ -95,7 +95,7 @@ def _convention(thing: Any) -> Convention:
     return Convention(times, _sequence_first(thing), fixed)
 
 
-def _sequence_first(thing: Any) -> bool:
+def _sequence_first(thing: Thing) -> bool:
     """Whether torch's own layers were built so; others take the batch first, unless they say otherwise."""
     if not isinstance(thing, nn.Module):
         return False
@@ -129,7 +129,7 @@ def _no_tokens(who: str, name: str) -> HeadwiseError:
     )
 
 
-def _cannot_call(thing: Any, who: str, name: str, refused: str) -> HeadwiseError:
+def _cannot_call(thing: Thing, who: str, name: str, refused: str) -> HeadwiseError:
     missing = required(thing)[3 if takes_query_key_value(thing) else 1 :]
     needs = f"{name} needs {', '.join(missing)} as well" if missing else "It is called with sequences alone"
     return HeadwiseError(
@@ -138,5 +138,5 @@ def _cannot_call(thing: Any, who: str, name: str, refused: str) -> HeadwiseError
         expected="a tensor [batch, length, ...] for sequences [batch, length, ...]",
         got=" ".join(refused.split()).rstrip("."),
         why=needs,
-        do="Pass call=lambda module, x: ... that gives such a tensor, and inputs=Vectors(width) or Tokens(number)",
+        do="Pass call=lambda module, x: ... that gives it, and inputs=Vectors(width) or Tokens(number)",
     )

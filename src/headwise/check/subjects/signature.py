@@ -8,6 +8,9 @@ from typing import Any
 
 from torch import nn
 
+Thing = Any
+"""Whatever is under test."""
+
 _NAMED = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 _PLACED = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -17,7 +20,7 @@ _BUILTINS = {  # Python cannot tell what these take
 }
 
 
-def parameters(thing: Any) -> dict[str, Parameter]:
+def parameters(thing: Thing) -> dict[str, Parameter]:
     """The named arguments of a function or of a module's forward, in order; none where Python cannot tell.
 
     >>> list(parameters(nn.Linear(2, 2)))
@@ -29,11 +32,14 @@ def parameters(thing: Any) -> dict[str, Parameter]:
     except (TypeError, ValueError):
         names = _BUILTINS.get(getattr(thing, "__name__", ""), ())
         defaults = [Parameter.empty] * 3 + [None] * len(names)
-        return {name: Parameter(name, _NAMED[0], default=default) for name, default in zip(names, defaults)}
+        return {
+            name: Parameter(name, _NAMED[0], default=default)
+            for name, default in zip(names, defaults, strict=False)
+        }
     return {name: each for name, each in found.items() if each.kind in (*_NAMED, *_PLACED)}
 
 
-def required(thing: Any) -> list[str]:
+def required(thing: Thing) -> list[str]:
     """The arguments that have no default.
 
     >>> required(lambda x, mask, positions=None: x)
@@ -42,7 +48,7 @@ def required(thing: Any) -> list[str]:
     return [name for name, each in parameters(thing).items() if each.default is Parameter.empty]
 
 
-def takes_query_key_value(thing: Any) -> bool:
+def takes_query_key_value(thing: Thing) -> bool:
     """Whether the first three arguments are a query, keys and values by name.
 
     >>> takes_query_key_value(lambda q, k, v, mask=None: v), takes_query_key_value(lambda x: x)
@@ -53,7 +59,7 @@ def takes_query_key_value(thing: Any) -> bool:
     return len(first) == 3 and all(name in names for name, names in zip(first, known, strict=True))
 
 
-def mask_names(thing: Any) -> list[str]:
+def mask_names(thing: Thing) -> list[str]:
     """The arguments that look like a mask, those about padding first.
 
     >>> mask_names(lambda x, attn_mask=None, key_padding_mask=None: x)
@@ -63,7 +69,7 @@ def mask_names(thing: Any) -> list[str]:
     return sorted(found, key=lambda name: not ("pad" in name or name in ("keep", "valid", "attention_mask")))
 
 
-def position_names(thing: Any) -> list[str]:
+def position_names(thing: Thing) -> list[str]:
     """The arguments that look like positions.
 
     >>> position_names(lambda x, position_ids=None: x)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from headwise.check.calling import raised
-from headwise.check.subjects.signature import parameters
+from headwise.check.subjects.signature import Thing, parameters
 from headwise.check.subjects.strength import enlarge
 from headwise.core.errors import HeadwiseError
 
@@ -17,14 +17,15 @@ LAYERS, WINDOW, PLACES = 2, 6, 128
 
 # what each family calls its sizes; 4 heads of 8, of which keys and values have 2
 _SIZES: dict[int, tuple[str, ...]] = {
-    32: ("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "emb_dim", "embed_dim", "ffn_hidden_size",
-         "word_embed_proj_dim", "lru_width", "q_lora_rank", "kv_lora_rank", "attention_hidden_size", "inner_dim",
-         "hidden_size_per_layer_input"),
+    32: ("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "emb_dim", "embed_dim",
+         "ffn_hidden_size", "word_embed_proj_dim", "lru_width", "q_lora_rank", "kv_lora_rank", "inner_dim",
+         "attention_hidden_size", "hidden_size_per_layer_input"),
     48: ("intermediate_size", "n_inner", "d_ff", "dff", "d_inner", "ffn_dim", "encoder_ffn_dim",
          "decoder_ffn_dim", "hidden_dim", "ffn_size", "intermediate_size_mlp", "expert_ffn_hidden_size",
          "moe_intermediate_size", "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"),
-    LAYERS: ("num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers",
-             "n_layers", "num_encoder_layers", "num_experts_per_tok", "moe_topk", "moe_k", "top_k", "top_k_experts", "num_experts_per_token", "num_block_layers"),
+    LAYERS: ("num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers", "encoder_layers",
+             "decoder_layers", "n_layers", "num_encoder_layers", "num_experts_per_tok", "moe_topk", "moe_k",
+             "top_k", "top_k_experts", "num_experts_per_token", "num_block_layers"),
     4: ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads",
         "decoder_attention_heads", "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
     8: ("head_dim", "d_kv", "d_head", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "global_head_dim",
@@ -33,7 +34,8 @@ _SIZES: dict[int, tuple[str, ...]] = {
     PLACES: ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_source_positions",
              "max_target_positions", "seq_length"),
     WINDOW: ("sliding_window", "window_size", "attention_window_size"),
-    1: ("n_group", "topk_group", "first_k_dense_replace", "n_shared_experts", "num_global_layers", "expand", "mamba_expand"),
+    1: ("n_group", "topk_group", "first_k_dense_replace", "n_shared_experts", "num_global_layers",
+        "expand", "mamba_expand"),
 }  # fmt: skip
 _KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads")
 _DERIVED = (
@@ -49,7 +51,7 @@ _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_
 _SIZE_OF = {name: size for size, names in _SIZES.items() for name in names}
 
 
-def built(config: Any, *, who: str) -> tuple[Any, Callable[[], Any]]:
+def built(config: Thing, *, who: str) -> tuple[Any, Callable[[], Any]]:
     """A small model of that configuration's architecture, and what makes another with other random weights.
 
     Raises HeadwiseError if it cannot be built.
@@ -77,17 +79,17 @@ def built(config: Any, *, who: str) -> tuple[Any, Callable[[], Any]]:
 
 
 @torch.no_grad()
-def _made(config: Any) -> Any:
+def _made(config: Thing) -> Thing:
     model = _model_class(config).from_config(config).eval()
     enlarge(model)
     return model
 
 
-def _reads_tokens(model: Any) -> bool:
+def _reads_tokens(model: Thing) -> bool:
     return "input_ids" in parameters(model) and not getattr(model.config, "is_encoder_decoder", False)
 
 
-def smaller(config: Any, kv_heads: int = 2) -> Any:
+def smaller(config: Thing, kv_heads: int = 2) -> Thing:
     """The same configuration with two small layers: everything that is no size stays."""
     changes = config.to_diff_dict()
     layers = next(
@@ -110,12 +112,12 @@ def smaller(config: Any, kv_heads: int = 2) -> Any:
     return type(config)(**changes)
 
 
-def _is_config(thing: Any) -> bool:
+def _is_config(thing: Thing) -> bool:
     return hasattr(thing, "to_diff_dict") and hasattr(thing, "model_type")
 
 
-def _model_class(config: Any) -> Any:
-    """The class with the head that the architecture is known for: text from text, next tokens, masked tokens."""
+def _model_class(config: Thing) -> Thing:
+    """The class with the head its architecture is known for: text from text, next or masked tokens."""
     from transformers.models.auto import modeling_auto as auto
 
     kind = config.model_type

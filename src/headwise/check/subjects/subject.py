@@ -6,16 +6,17 @@ import copy
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from headwise.check.claims import Claims
 from headwise.check.inputs import Inputs
+from headwise.check.subjects.signature import Thing
 
 Call = Callable[[Any, Tensor, Tensor | None, Tensor | None], Tensor]
-"""Takes the thing, sequences, keep ``[batch length]`` or None, positions or None; gives ``[batch length ...]``."""
+"""Takes the thing, sequences, keep ``[batch length]`` and positions or None; gives ``[batch length ...]``."""
 
 Way = Callable[[Any, Tensor], Tensor]
 
@@ -32,12 +33,12 @@ class Subject:
     """What properties need to know: how to call it, with what, and what could not be found out.
 
     ``ways`` are other ways to ask the same question, whose answers must agree; ``masked`` are ways to ask for
-    a causal answer, which must be causal. ``questions`` names properties that cannot be checked, each with the
-    reason and what to pass.
+    a causal answer, which must be causal. ``questions`` names properties that cannot be checked, each with
+    the reason and what to pass.
     """
 
     name: str
-    thing: Any
+    thing: Thing
     inputs: Inputs
     call: Call
     assumed: list[str] = field(default_factory=list)
@@ -49,7 +50,7 @@ class Subject:
     ways: dict[str, Way] = field(default_factory=dict)
     masked: dict[str, Way] = field(default_factory=dict)
     attend: Callable[..., Tensor] | None = None
-    true_means: str | None = None
+    true_means: Literal["visible", "hidden"] | None = None
     questions: dict[str, tuple[str, str]] = field(default_factory=dict)
     idle: list[str] = field(default_factory=list)
     caches: bool = True
@@ -64,7 +65,7 @@ class Subject:
     def __post_init__(self) -> None:
         self.untouched = copied(self.thing)
 
-    def of(self, thing: Any) -> Callable[..., Tensor]:
+    def of(self, thing: Thing) -> Callable[..., Tensor]:
         """``f(x, keep=None, positions=None)`` for that instance, counted."""
 
         def f(x: Tensor, keep: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
@@ -138,7 +139,7 @@ class Called(nn.Module):
         return self._call(self.thing, x, None, None)
 
 
-def copied(thing: Any) -> Any:  # noqa: ANN401 - whatever is under test
+def copied(thing: Thing) -> Thing:
     """A copy of a module in evaluation, where it is small enough and can be copied; else None."""
     if not isinstance(thing, nn.Module) or sum(p.numel() for p in thing.parameters()) > _COPIED:
         return None

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from headwise.check.inputs import Tokens
+from headwise.check.subjects.signature import Thing
 
-_NAMES = ("embed_dim", "model_dim", "d_model", "hidden_size", "n_embd", "dim", "width", "embedding_dim", "hidden_dim",
-          "emb_dim", "in_features", "in_dim", "input_dim", "d_in", "dim_model", "channels", "features")  # fmt: skip
+_NAMES = ("embed_dim", "model_dim", "d_model", "hidden_size", "n_embd", "dim", "width", "embedding_dim",
+          "hidden_dim", "emb_dim", "in_features", "in_dim", "input_dim", "d_in", "dim_model",
+          "channels", "features")  # fmt: skip
 _SPECIAL = (
     "pad_token_id",
     "bos_token_id",
@@ -42,7 +44,7 @@ def widths(thing: object) -> Iterator[tuple[int, str]]:
                 yield parameter.shape[-1], f"the last axis of {name}"
 
 
-def tokens(thing: Any) -> tuple[Tokens, str] | None:
+def tokens(thing: Thing) -> tuple[Tokens, str] | None:
     """The tokens a model takes, seen by the embedding that receives them; None if none does.
 
     >>> tokens(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4)))
@@ -61,7 +63,7 @@ def tokens(thing: Any) -> tuple[Tokens, str] | None:
     try:
         with torch.no_grad():
             thing(given.to(device))
-    except Exception:  # noqa: S110 - perhaps after the embedding, which is all that is looked at
+    except Exception:
         pass
     finally:
         for handle in handles:
@@ -75,7 +77,7 @@ def tokens(thing: Any) -> tuple[Tokens, str] | None:
     return Tokens(table.num_embeddings, avoid, dtype), f"the table at {name or 'the top'}"
 
 
-def _note(received: list[tuple[str, nn.Embedding]], name: str, module: nn.Embedding, given: Tensor) -> Any:
+def _note(received: list[tuple[str, nn.Embedding]], name: str, module: nn.Embedding, given: Tensor) -> Thing:
     def hook(_: nn.Module, inputs: tuple[Any, ...]) -> None:
         if inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0].cpu(), given):
             received.append((name, module))
