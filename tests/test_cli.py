@@ -52,9 +52,10 @@ def test_the_help_and_the_version(capsys):
 
 
 def test_positions_are_those_the_experiments_know():
+    from headwise.cli.learning import POSITIONS
     from headwise.experiments.named import NAMES
 
-    assert cli.POSITIONS == NAMES
+    assert POSITIONS == NAMES
 
 
 SMALL = {

@@ -21,7 +21,7 @@ from headwise.check.subjects.signature import Thing, takes_query_key_value
 from headwise.check.subjects.strength import visible
 from headwise.check.subjects.subject import ROUTED, Subject, copied
 from headwise.check.subjects.widths import tokens
-from headwise.check.suite import examine
+from headwise.check.suite import OTHERS, examine
 from headwise.core.errors import HeadwiseError
 
 
@@ -107,9 +107,9 @@ def conclude(parts: dict[str, Subject], claims: Claims, only: tuple[str, ...]) -
     assumed: list[str] = []
     found: list[str] = []
     for part, subject in parts.items():
-        for outcome in examine(subject, claims if subject.claimed is None else subject.claimed, only):
-            outcomes.append(outcome.named(part))
-        words = seen(subject) if not subject.groups else ""
+        told = examine(subject, claims if subject.claimed is None else subject.claimed, only)
+        outcomes += [outcome.named(part) for outcome in told]
+        words = "" if subject.groups or only or told[-1].name == OTHERS else seen(subject)
         found += [f"{part}: {words}" if part else words] if words else []
         assumed += [f"{part}: {words}" if part else words for words in subject.assumed]
     first = next(iter(parts.values()))

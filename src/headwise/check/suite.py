@@ -28,6 +28,7 @@ from headwise.check.report import not_checked
 from headwise.check.subjects.subject import Subject
 from headwise.core.errors import HeadwiseError
 
+OTHERS = "all others"
 PROPERTIES: dict[str, Callable[[Subject, Claims], list[Outcome]]] = {
     "finite": of_finite,
     "evaluation": of_evaluation,
@@ -62,7 +63,7 @@ def examine(subject: Subject, claims: Claims, only: tuple[str, ...]) -> list[Out
         outcomes = PROPERTIES[first](subject, claims)
         if outcomes[0].failed and ("two calls" in outcomes[0].report.failing or first == "finite"):
             why = "every other property compares outputs"
-            return [*outcomes, Outcome(not_checked("all others", why, "Repair this one first"), must=False)]
+            return [*outcomes, Outcome(not_checked(OTHERS, why, "Repair this one first"), must=False)]
     outcomes = []
     for name, run in PROPERTIES.items():
         if subject.groups and name not in subject.groups:

@@ -17,6 +17,7 @@ from headwise.check import Checked, layer, model
 from headwise.check.subjects.signature import Thing
 from headwise.core import HeadwiseError
 
+_BUILD = "Name a function without arguments that builds it"
 _FORMS = "package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME"
 
 
@@ -132,12 +133,14 @@ def _built(target: str, found: Thing) -> Target:
         return Target(found, None)
     if needed:
         expected = "a class that is made without arguments"
-        raise _bad(target, expected, f"one that needs {', '.join(needed)}", "Nothing says which to pass")
+        raise _bad(
+            target, expected, f"one that needs {', '.join(needed)}", "Nothing says which to pass", _BUILD
+        )
     try:
         made = found()
     except BaseException as error:
         raise _bad(
-            target, "a factory that works without arguments", "one that fails", _reason(error)
+            target, "a factory that works without arguments", "one that fails", _reason(error), _BUILD
         ) from error
     return Target(_callable(target, made), found)
 
@@ -162,12 +165,12 @@ def _reason(error: BaseException) -> str:
     return f"It raises {type(error).__name__}: {words[:200]}"
 
 
-def _bad(target: str, expected: str, got: str, why: str) -> HeadwiseError:
+def _bad(target: str, expected: str, got: str, why: str, do: str = f"Name {_FORMS}") -> HeadwiseError:
     return HeadwiseError(
         who="check",
         what=f"the target {target!r}",
         expected=expected,
         got=got,
         why=why,
-        do=f"Name {_FORMS}",
+        do=do,
     )

@@ -1,0 +1,7 @@
+"""``python -m headwise.cli``."""
+
+import sys
+
+from headwise.cli.program import main
+
+sys.exit(main())
