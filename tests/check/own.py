@@ -36,7 +36,9 @@ class Hides(Attention):
     """True in the mask of keys hides, whatever its name says."""
 
     def forward(self, x, attention_mask=None):
-        return self.attend(x, torch.tensor(True) if attention_mask is None else ~attention_mask[:, None, None])
+        return self.attend(
+            x, torch.tensor(True) if attention_mask is None else ~attention_mask[:, None, None]
+        )
 
 
 class Ignores(Attention):
@@ -82,7 +84,9 @@ class Tiny(nn.Module):
     def forward(self, idx, targets=None):
         places = torch.arange(idx.shape[1])
         if not self.wraps and idx.shape[1] > self.block_size:
-            raise ValueError(f"a sequence of {idx.shape[1]} is longer than the block size of {self.block_size}")
+            raise ValueError(
+                f"a sequence of {idx.shape[1]} is longer than the block size of {self.block_size}"
+            )
         x = self.tokens(idx) + self.places(places % self.block_size)
         x = x + self.attention(x)
         return self.head(x if targets is not None else x[:, [-1]]), None

@@ -42,9 +42,12 @@ MASKS = {"causal": Causal(), "window": SlidingWindow(4)}
 def test_headwise_layers_are_clean_and_soon_checked(name):
     encoding = ENCODINGS[name]()
     mask = MASKS["window" if name == "rotary" else "causal"]
-    expect = ["causal", *(["relative"] if encoding.relative else []), *(["window=4"] if name == "rotary" else [])]
+    expect = [
+        "causal",
+        *(["relative"] if encoding.relative else []),
+        *(["window=4"] if name == "rotary" else []),
+    ]
     checked = check.layer(MultiHeadAttention(WIDTH, 2, position=encoding, mask=mask), expect=expect)
-    print(name, checked.calls, "calls")
     assert failures(checked) == []
     assert [o.name for o in checked.outcomes if o.verdict == "not checked"] == ["cache"]
     assert "keep is passed as mask=Padding(keep)" in checked.assumed
@@ -137,7 +140,10 @@ class TestAnOffByOneCausalMask:
     ],
 )
 def test_a_claim_that_is_false_fails(expect, failing):
-    assert failures(check.layer(Attention(back=5), expect=expect, only="causality receptive-field order shift")) == failing
+    assert (
+        failures(check.layer(Attention(back=5), expect=expect, only="causality receptive-field order shift"))
+        == failing
+    )
 
 
 def test_a_strength_that_nobody_claimed_is_only_told():

@@ -22,7 +22,10 @@ def failures(checked):
 def test_a_model_that_gives_all_logits_only_with_targets():
     checked = check.model(Tiny(), expect="causal order-aware")
     assert failures(checked) == []
-    assert checked.assumed[:2] == ("takes tokens below 11 (the table at tokens)", "called as model(x, targets=x)")
+    assert checked.assumed[:2] == (
+        "takes tokens below 11 (the table at tokens)",
+        "called as model(x, targets=x)",
+    )
     assert "takes at most 20 places" in checked.assumed
 
 

@@ -19,7 +19,7 @@ _CAUSE = (
 def finite(f: SequenceFunction, inputs: Inputs, *, lengths: tuple[int, ...] = (1, 2, 33)) -> Report:
     """Every output is a finite number, for sequences of one place too, and for vectors ten times as large.
 
-    >>> from headwise.check import Vectors, finite
+    >>> from headwise.check import Vectors
     >>> finite(lambda x: x / x.sum(1, keepdim=True), Vectors(4)).verdict
     'holds'
     >>> finite(lambda x: x / (x.shape[1] - 1), Vectors(4)).failing

@@ -47,7 +47,7 @@ def check_apart(
                 _stop(process)
         if not answer.exists():
             raise _bad(target, "code that leaves the process running", _end(process.returncode), _last(log))
-        return _read(json.loads(answer.read_text()))
+        return read_answer(json.loads(answer.read_text()))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -57,7 +57,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _read(answer: dict[str, Any]) -> Checked:
+def read_answer(answer: dict[str, Any]) -> Checked:
+    """What the other process found; its refusal is raised here."""
     if "error" in answer:
         raise HeadwiseError(**answer["error"])
     return from_dict(answer["checked"])

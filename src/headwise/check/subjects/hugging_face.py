@@ -23,7 +23,7 @@ _SPECIAL = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token
 def is_config(thing: object) -> bool:
     """Whether it is a Hugging Face configuration.
 
-    >>> is_config(nn.Linear(2, 2))
+    >>> is_config(torch.nn.Linear(2, 2))
     False
     """
     return _is_a(type(thing), "PreTrainedConfig", "PretrainedConfig")
@@ -32,7 +32,7 @@ def is_config(thing: object) -> bool:
 def is_hugging_face(thing: object) -> bool:
     """Whether it is a Hugging Face model.
 
-    >>> is_hugging_face(nn.Linear(2, 2))
+    >>> is_hugging_face(torch.nn.Linear(2, 2))
     False
     """
     return _is_a(type(thing), "PreTrainedModel")

@@ -29,7 +29,7 @@ _SIZES: dict[int, tuple[str, ...]] = {
     4: ("num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads",
         "decoder_attention_heads", "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
     8: ("head_dim", "d_kv", "d_head", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "global_head_dim",
-        "attention_head_dim", "mamba_d_state", "index_head_dim", "swa_head_dim"),
+        "attention_head_dim", "mamba_d_state", "index_head_dim", "swa_head_dim", "rotary_dim"),
     99: ("vocab_size", "vocab_size_per_layer_input"),
     PLACES: ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_source_positions",
              "max_target_positions", "seq_length"),

@@ -20,10 +20,10 @@ def enlarge(module: nn.Module) -> None:
 
     Rows of an embedding then have entries of deviation 1, and a matrix keeps the size of what it multiplies.
 
-    >>> linear = nn.Linear(100, 100)
-    >>> _ = nn.init.normal_(linear.weight, std=0.001)
+    >>> linear = torch.nn.Linear(100, 100)
+    >>> _ = torch.nn.init.normal_(linear.weight, std=0.001)
     >>> enlarge(linear)
-    >>> 0.09 < float(linear.weight.std()) < 0.11
+    >>> 0.09 < float(linear.weight.detach().std()) < 0.11
     True
     """
     tables = {id(each.weight) for each in module.modules() if isinstance(each, nn.Embedding)}

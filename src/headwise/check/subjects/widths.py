@@ -27,7 +27,7 @@ _SPECIAL = (
 def widths(thing: object) -> Iterator[tuple[int, str]]:
     """The widths it may take, the likeliest first, each with where it was read.
 
-    >>> next(widths(nn.MultiheadAttention(12, 2)))
+    >>> next(widths(torch.nn.MultiheadAttention(12, 2)))
     (12, 'embed_dim')
     """
     for name in _NAMES:
@@ -47,8 +47,8 @@ def widths(thing: object) -> Iterator[tuple[int, str]]:
 def tokens(thing: Thing) -> tuple[Tokens, str] | None:
     """The tokens a model takes, seen by the embedding that receives them; None if none does.
 
-    >>> tokens(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 4)))
-    (Tokens(vocabulary=9, avoid=(), dtype=torch.float32), 'the table at 0')
+    >>> tokens(torch.nn.Sequential(torch.nn.Embedding(9, 4), torch.nn.Linear(4, 4)))
+    (Tokens(vocabulary=9, avoid=(), dtype=torch.float32, regroups=0), 'the table at 0')
     """
     if not isinstance(thing, nn.Module):
         return None
