@@ -108,7 +108,10 @@ def of_shift(s: Subject, c: Claims) -> list[Outcome]:
     if not s.takes_positions:
         why, do = s.questions.get(
             "shift",
-            ("it takes no positions that are known by name", "Pass call=lambda module, x, positions: ..."),
+            (
+                "it takes no positions that are known by name",
+                "Pass call=, a function of the module, x and positions",
+            ),
         )
         return [Outcome(not_checked("shift", why, do), must=c.relative)]
     positioned = lambda x, positions: s.f(x, None, positions)  # noqa: E731

@@ -61,7 +61,7 @@ def examine(subject: Subject, claims: Claims, only: tuple[str, ...]) -> list[Out
     """The outcome of every property that applies, or of the one without which no other can be told."""
     for first in ("finite", "evaluation"):
         outcomes = PROPERTIES[first](subject, claims)
-        if outcomes[0].failed and ("two calls" in outcomes[0].report.failing or first == "finite"):
+        if outcomes[0].failed and ("in evaluation are" in outcomes[0].report.failing or first == "finite"):
             why = "every other property compares outputs"
             return [*outcomes, Outcome(not_checked(OTHERS, why, "Repair this one first"), must=False)]
     outcomes = []

@@ -21,7 +21,7 @@ from headwise.core.masks import Causal
 
 _WEIGHTS = re.compile(r"(need|return|output|get|with)_?(attn|attention)?s?_?(weights?|attentions?|attn|map)")
 _TRUE: dict[str, Literal["visible", "hidden"]] = {"visible": "visible", "hidden": "hidden"}
-_DO = "Pass call=lambda module, x, keep: ..., where keep is True for a real token"
+_DO = "Pass call=, a function of the module, x and keep, which is True for a real token"
 
 
 def described_by(subject: Subject, convention: Convention) -> Subject:
@@ -122,7 +122,7 @@ def _positions(subject: Subject, convention: Convention) -> tuple[str, bool] | N
             if change.share <= other_share(subject.inputs, x, plain, subject.depth):
                 return name, rows
         why = f"0, 1, 2, ... as {name} is not what it takes by itself"
-        subject.questions["shift"] = (why, "Pass call=lambda module, x, positions: ...")
+        subject.questions["shift"] = (why, "Pass call=, a function of the module, x and positions")
     return None
 
 

@@ -79,7 +79,7 @@ def takes(model: Thing, name: str) -> bool:
 def causal_by_name(model: Thing) -> bool:
     """Whether a model's class says that it predicts the next token, and its configuration agrees."""
     named = type(model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
-    return named and bool(getattr(model.config, "is_decoder", True))
+    return named and all(bool(getattr(model.config, name, True)) for name in ("is_decoder", "causal"))
 
 
 @torch.no_grad()

@@ -57,7 +57,10 @@ def parts_of(
         )
         subject.call = lambda thing, x, keep, positions: ask(thing, x, keep, positions, offset=offset)
     else:
-        subject.questions["shift"] = ("it takes no position_ids", "Pass call=lambda model, x, positions: ...")
+        subject.questions["shift"] = (
+            "it takes no position_ids",
+            "Pass call=, a function of the model, x and positions",
+        )
     subject.lives = ("cast", "save", "copy")  # from_pretrained fills what the meta device leaves empty
     if caused and not claims.bidirectional:
         subject.claimed = replace(claims, causal=True)
@@ -154,7 +157,10 @@ def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, S
     parts = {"encoder": encoder, "decoder": decoder, "memory": memory}
     x = inputs.make(2, LENGTH, seed=0)
     for part in parts.values():
-        part.questions["shift"] = ("it takes no position_ids", "Pass call=lambda model, x, positions: ...")
+        part.questions["shift"] = (
+            "it takes no position_ids",
+            "Pass call=, a function of the model, x and positions",
+        )
         try:
             with torch.no_grad():
                 part.f(x)
