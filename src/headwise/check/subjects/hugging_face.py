@@ -53,7 +53,7 @@ def ask(
 ) -> Tensor:
     """The logits or the last hidden states."""
     device = device_and_dtype(model)[0]
-    named: dict[str, Any] = {"use_cache": False} if takes(model, "use_cache") else {}
+    named: dict[str, Any] = {"use_cache": False} if takes(model, "use_cache") and not more else {}
     if keep is not None:
         named["attention_mask"] = keep.long().to(device)
         if positions is None and offset is not None:

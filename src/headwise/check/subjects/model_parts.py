@@ -99,8 +99,10 @@ def _add_cache(subject: Subject, config: Thing, offset: int | None) -> None:
 
 
 def _add_ways(subject: Subject) -> None:
-    """The same model with its other implementation of attention, and with weights asked."""
+    """The same model with its other implementation of attention, and while it makes a cache."""
     model = subject.thing
+    if subject.start is not None:
+        subject.ways["with use_cache=True"] = lambda thing, x: ask(thing, x, None, None, use_cache=True)
     if getattr(model.config, "_attn_implementation", None) == "sdpa":
         subject.ways["eager attention"] = lambda thing, x: _eager(thing, subject, x)
     if subject.takes_keep:
@@ -126,10 +128,12 @@ def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, S
         mask = {} if keep is None else {"attention_mask": keep.long().to(device)}
         return read(thing.get_encoder()(input_ids=x.to(device), **mask), x)
 
-    def decode(thing: Thing, x: Tensor, keep: Tensor | None, positions: Tensor | None) -> Tensor:
+    def decode(
+        thing: Thing, x: Tensor, keep: Tensor | None, positions: Tensor | None, use_cache: bool = False
+    ) -> Tensor:
         mask = {} if keep is None else {"decoder_attention_mask": keep.long().to(device)}
         given = {"input_ids": source.expand(len(x), -1), "decoder_input_ids": x.to(device)}
-        return read(thing(**given, use_cache=False, **mask), x)
+        return read(thing(**given, use_cache=use_cache, **mask), x)
 
     def through(thing: Thing, x: Tensor, keep: Tensor | None, positions: Tensor | None) -> Tensor:
         """The last output of the decoder for this source, at every place of it."""
@@ -151,6 +155,7 @@ def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, S
     decoder.claimed = replace(claims, causal=True)
     decoder.assumed.append("it must be causal, as decoders are")
     decoder.start = lambda thing: stepping(thing, None, input_ids=source.expand(2, -1))
+    decoder.ways["with use_cache=True"] = lambda thing, x: decode(thing, x, None, None, use_cache=True)
     memory = Subject(name, model, inputs, through, layers=layers, takes_keep=True)
     memory.assumed = ["the last of 3 decoder outputs, for the source x of any length"]
     memory.claimed, memory.groups = Claims(), ("batch", "padding")

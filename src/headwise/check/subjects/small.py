@@ -30,7 +30,7 @@ _SIZES: dict[int, tuple[str, ...]] = {
         "decoder_attention_heads", "num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
     8: ("head_dim", "d_kv", "d_head", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "global_head_dim",
         "attention_head_dim", "mamba_d_state", "index_head_dim", "swa_head_dim", "rotary_dim"),
-    99: ("vocab_size", "vocab_size_per_layer_input"),
+    99: ("vocab_size", "src_vocab_size", "tgt_vocab_size", "vocab_size_per_layer_input"),
     PLACES: ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_source_positions",
              "max_target_positions", "seq_length"),
     WINDOW: ("sliding_window", "window_size", "attention_window_size"),
