@@ -24,6 +24,7 @@ def test_every_chunking_covers_the_sequence(length, window):
     assert [1] * length in ways
     if window == 4 and length == 11:
         assert [3, 2, 6] in ways  # the middle chunk crosses the end of the window
+        assert all([cut, 11 - cut] in ways for cut in (3, 4, 5))
 
 
 def faulty(wrong):

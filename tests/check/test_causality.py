@@ -59,6 +59,7 @@ def test_several_ways_to_call_name_the_one_that_leaks():
     ways = {"plain": lambda x: x.cumsum(1), "weights asked": lambda x: x + x.sum(1, keepdim=True)}
     assert causality(ways, Vectors(4)).failing.startswith("weights asked: the output at 0 changes by")
     assert causality({"plain": ways["plain"], "bias given": ways["plain"]}, Vectors(4)).passed
+    assert causality({}, Vectors(4)).failing == "there is no way to call it"
 
 
 def test_a_leak_that_only_a_slope_shows():

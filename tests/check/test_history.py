@@ -97,6 +97,13 @@ def test_a_second_call_that_raises():
     assert report.verdict == "fails"
 
 
+@pytest.mark.parametrize("makers", [{"fresh": lambda: 1 / 0}, {"others": [lambda: 1 / 0]}])
+def test_a_maker_that_raises(makers):
+    report = history(lambda x: x, Vectors(4), **makers)
+    assert report.verdict == "not checked"
+    assert "raises ZeroDivisionError" in report.failing
+
+
 def test_an_input_that_is_changed():
     assert history(lambda x: x.add_(1), Vectors(4)).failing == "a call changes its own input"
 

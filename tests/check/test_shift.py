@@ -44,6 +44,11 @@ def test_the_smallest_shift_that_shows_is_named(of, number, dtype):
     assert report.failing.endswith(f"when {number} is added to all positions")
 
 
+def test_small_shifts_are_tried_first():
+    report = shift(lambda x, positions: x + positions[:, None], Vectors(4), shifts=(1000, 17))
+    assert report.failing.endswith("when 17 is added to all positions")
+
+
 def test_angles_in_float32_are_within_the_tolerance_at_a_million():
     """And the tolerance is no blank cheque: an angle off by a hundredth of its last place more shows."""
     far = {"shifts": (1_000_000,), "lengths": (12,)}
@@ -70,6 +75,7 @@ def test_refused_positions():
     report = shift(f, vectors(torch.float32))
     assert report.passed
     assert report.tried.endswith("positions from -3 on are refused")
+    assert shift(f, vectors(torch.float32), shifts=(-3,)).failing == "it takes none of these shifts"
 
     report = shift(lambda x, positions: x + 0 * table[positions], Vectors(16))
     assert report.verdict == "not checked"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked
+from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked, made
 from headwise.check.comparing import Finding, first_failing, reported, worst
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
@@ -93,7 +93,7 @@ class _Asking:
         yield from (finding for maker in others for finding in self._beside(maker))
 
     def instance(self) -> SequenceFunction:
-        return self.f if self.fresh is None else self.fresh()
+        return self.f if self.fresh is None else made(self.fresh, "fresh()")
 
     def question(self, length: int) -> Tensor:
         return self.inputs.make(2, length, seed=0)
@@ -142,7 +142,7 @@ class _Asking:
         return self.compared(instance, length, f"after a call in {name}")
 
     def _beside(self, maker: Maker) -> Iterator[Finding]:
-        other = maker()
+        other = made(maker, "a maker in others")
         theirs = {length: asked(other, self.question(length)) for length in self.lengths}
         for length in self.lengths:
             words = "after an instance with other settings was asked"
