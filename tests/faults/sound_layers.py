@@ -31,7 +31,11 @@ def padded_call(layer):
 def causal_layer(encoding, dtype):
     make = partial(built, dtype, encoding, mask=Causal())
     layer, inputs = make(), vectors(dtype)
-    reports = [causality(layer, inputs), receptive_field(layer, inputs), *independent(layer, inputs, make)]
+    reports = [
+        causality(layer, inputs, lengths=(2, 5, 12)),
+        receptive_field(layer, inputs),
+        *independent(layer, inputs, make),
+    ]
     reports += padding(padded_call(layer), inputs)
     ways = {"plain": layer, "weights asked": lambda x: layer.with_weights(x).output}
     reports.append(causality(ways, inputs, lengths=(2, 5)))
