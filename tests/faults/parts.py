@@ -6,6 +6,7 @@ from headwise.check import Vectors
 
 WIDTH, HEADS = 16, 2
 HEAD_DIM = WIDTH // HEADS
+WINDOW = 4
 
 
 def vectors(dtype):

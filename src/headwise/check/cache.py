@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from headwise.check.calling import CannotBeCheckedError, asked, checked, raised, refuse_unsteady
+from headwise.check.calling import asked, checked, made, refuse_unsteady
 from headwise.check.comparing import Finding, first_failing, reported, shortest, worst
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
@@ -141,7 +141,7 @@ def _listed(chunks: list[int]) -> str:
 
 def _stepped(start: Callable[[], Step], x: Tensor, chunks: list[int], other: Tensor | None) -> Tensor:
     """The outputs of all chunks, side by side; another sequence takes the same steps beside it."""
-    step, second = _begun(start), _begun(start)
+    step, second = made(start, "start()"), made(start, "start()")
     outputs = []
     first = 0
     for size in chunks:
@@ -150,15 +150,6 @@ def _stepped(start: Callable[[], Step], x: Tensor, chunks: list[int], other: Ten
             asked(second, other[:, first : first + size], finite=False)
         first += size
     return torch.cat(outputs, dim=1)
-
-
-def _begun(start: Callable[[], Step]) -> Step:
-    try:
-        return start()
-    except Exception as error:
-        raise CannotBeCheckedError(
-            f"start() raises {raised(error)}", "Pass a function without arguments that gives a fresh step"
-        ) from error
 
 
 def _unequal_rows(
@@ -190,7 +181,7 @@ def _rows_stepped(
     prompts = [row[:, :-_STEPS] for row in rows]
     longest = max(prompt.shape[1] for prompt in prompts)
     first = padded(inputs, prompts, longest, side, "random", seed=len(rows))
-    step, one = _begun(start), torch.ones(len(rows), 1, dtype=torch.bool)
+    step, one = made(start, "start()"), torch.ones(len(rows), 1, dtype=torch.bool)
     outputs = asked(step, first.x, first.keep, finite=False)
     later = []
     for taken in range(_STEPS, 0, -1):

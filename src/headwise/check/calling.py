@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from headwise.check.report import Report, not_checked
 from headwise.check.rounding import largest, same_kernels
 
 P = ParamSpec("P")
+F = TypeVar("F")
 
 
 class CannotBeCheckedError(Exception):
@@ -80,6 +81,20 @@ def given(f: Callable[..., object], x: Tensor, *rest: object) -> object:
         raise RaisedError(
             f"it raises {raised(error)}, for {sequences(x)}",
             "Pass a function that takes such sequences, or change inputs= or the lengths tried",
+        ) from error
+
+
+def made(maker: Callable[[], F], name: str) -> F:
+    """What a maker without arguments makes, or CannotBeCheckedError with what it raises.
+
+    >>> made(lambda: torch.exp, "start")(torch.zeros(1))
+    tensor([1.])
+    """
+    try:
+        return maker()
+    except Exception as error:
+        raise CannotBeCheckedError(
+            f"{name} raises {raised(error)}", "Pass a function without arguments that makes a fresh one"
         ) from error
 
 

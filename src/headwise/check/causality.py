@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from headwise.check.calling import asked, checked, refuse_unsteady
+from headwise.check.calling import CannotBeCheckedError, asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, Worst, first_failing, reported, shortest
 from headwise.check.influence import SequenceFunction, gradients, influence
 from headwise.check.inputs import Inputs
@@ -47,6 +47,8 @@ def causality(
     tried = f"2 inputs of each of {', '.join(map(str, lengths))} places"
     if not isinstance(f, Mapping):
         return reported("causality", _of_one(f, inputs, lengths), tried=tried, cause=_CAUSE)
+    if not f:
+        raise CannotBeCheckedError("there is no way to call it", "Pass a function, or {'plain': f}")
     found = first_failing(_of_one(way, inputs, lengths, f"{name}: ") for name, way in f.items())
     return reported("causality", found, tried=f"{tried}, {', '.join(f)}", cause=_CAUSE)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked, given
+from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked, made
 from headwise.check.comparing import Finding, first_failing, reported, worst
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
@@ -81,25 +81,35 @@ class _Asking:
 
     def findings(self, others: Sequence[Maker]) -> Iterator[Finding]:
         """From the simplest story to the longest."""
-        yield self._input_kept()
         for length in self.lengths:
             instance = self.instance()
-            self.answers[length] = asked(instance, self.question(length))
+            yield self._first_asked(instance, length)
             yield self.compared(instance, length, "when it is asked a second time")
         if self.fresh is not None:
-            yield from (
-                self.compared(self.f, length, "from a fresh one to this one") for length in self.lengths
-            )
+            yield self.compared(self.f, self.lengths[0], "from a fresh one to this one")
         for length in self.lengths:
             yield from (self._after(story, length) for story in _stories(self.lengths, length))
             yield from (self._after_dtype(dtype, length) for dtype in self._other_dtypes())
         yield from (finding for maker in others for finding in self._beside(maker))
 
     def instance(self) -> SequenceFunction:
-        return self.f if self.fresh is None else self.fresh()
+        return self.f if self.fresh is None else made(self.fresh, "fresh()")
 
     def question(self, length: int) -> Tensor:
         return self.inputs.make(2, length, seed=0)
+
+    def _first_asked(self, instance: SequenceFunction, length: int) -> Finding:
+        """Keeps the answer, and finds whether the call leaves its input alone."""
+        taken: list[Tensor] = []
+
+        def watched(x: Tensor) -> Tensor:
+            taken.append(x)
+            return instance(x)
+
+        question = self.question(length)
+        self.answers[length] = asked(watched, question)
+        changed = not torch.equal(taken[0], question)
+        return Finding(torch.inf if changed else 0.0, 0.0, "a call changes its own input")
 
     def compared(self, instance: SequenceFunction, length: int, words: str) -> Finding:
         x, answer = self.question(length), self.answers[length]
@@ -132,7 +142,7 @@ class _Asking:
         return self.compared(instance, length, f"after a call in {name}")
 
     def _beside(self, maker: Maker) -> Iterator[Finding]:
-        other = maker()
+        other = made(maker, "a maker in others")
         theirs = {length: asked(other, self.question(length)) for length in self.lengths}
         for length in self.lengths:
             words = "after an instance with other settings was asked"
@@ -141,17 +151,6 @@ class _Asking:
         if torch.equal(theirs[longest], self.answers[longest]):
             words = f"an instance with other settings gives the same answer to {longest} places"
             yield Finding(torch.inf, 0.0, words)
-
-    @torch.no_grad()
-    def _input_kept(self) -> Finding:
-        x, taken = self.question(self.lengths[0]), []
-
-        def watched(x: Tensor) -> object:
-            taken.append(x)
-            return self.f(x)
-
-        given(watched, x)
-        return Finding(0.0 if torch.equal(taken[0], x) else torch.inf, 0.0, "a call changes its own input")
 
 
 def _stories(lengths: tuple[int, ...], length: int) -> list[Story]:

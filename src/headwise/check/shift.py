@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headwise.check.calling import RaisedError, asked, checked, refuse_unsteady
+from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, first_failing, reported, shortest, worst
 from headwise.check.inputs import Inputs
 from headwise.check.report import Report
@@ -54,6 +54,8 @@ def shift(
     """
     refused: dict[int, str] = {}
     found = shortest(partial(_attempt, f, inputs, shifts, angles, depth, refused), lengths)
+    if found.figure <= found.allowed and len(refused) == len(shifts):
+        raise CannotBeCheckedError("it takes none of these shifts", "Pass shifts= that it can take")
     kept = [number for number in shifts if number not in refused]
     tried = f"{', '.join(map(str, kept))} added to {' and '.join(map(str, lengths))} positions"
     tried += "".join(f"; positions from {number} on are refused" for number in refused)
