@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """Makes sequences: a tensor ``[batch length ...]`` that the thing under test takes."""
 
