@@ -1,4 +1,4 @@
-"""Biases on the scores with one classic fault each: ALiBi, T5, Shaw, Transformer-XL, FIRE, KERPLE, CoPE."""
+"""Biases on the scores with one classic fault each: T5, Transformer-XL, FIRE, KERPLE, CoPE."""
 
 import math
 
@@ -24,10 +24,6 @@ def distance(queries, keys):
     return torch.arange(keys) - torch.arange(keys - queries, keys)[:, None]
 
 
-def slopes(count):
-    return right.alibi_slopes(count).float()[:, None, None]
-
-
 def in_attention(wrong, formula, *, causal=False, queries=None, **sizes):
     """A check that attention with one bias, made for ``(queries, keys)``, is that with another."""
 
@@ -43,66 +39,6 @@ def in_attention(wrong, formula, *, causal=False, queries=None, **sizes):
         return oracle(f, want, heads(dtype, HEADS, queries=queries), **sizes)
 
     return check
-
-
-def of_heads(wrong, formula, numbers=(*range(1, 14), 16, 24, 32, 40)):
-    """A check of one number for each head."""
-    return lambda dtype: oracle(
-        lambda count: wrong(count).to(dtype), formula, lambda count: (count,), sizes=numbers, axis="heads"
-    )
-
-
-# ALiBi
-
-
-def alibi(queries, keys):
-    return right.alibi(HEADS, queries, keys)
-
-
-def alibi_far_is_near(queries, keys):
-    return slopes(HEADS) * distance(queries, keys).abs()
-
-
-def alibi_from_the_front(queries, keys):
-    return -slopes(HEADS) * (torch.arange(keys) - torch.arange(queries)[:, None]).abs()
-
-
-def alibi_nothing_in_decoding(queries, keys):
-    return torch.zeros(HEADS, queries, keys) if queries == 1 else alibi(queries, keys)
-
-
-def slopes_of_powers_alone(count):
-    return 2.0 ** (-8.0 * torch.arange(1, count + 1) / count)
-
-
-def slopes_from_head_zero(count):
-    return right.alibi_slopes(count) * 2.0 ** (8 / 2 ** int(math.log2(count)))
-
-
-def slopes_in_the_wrong_heads(dtype):
-    def padded(queries, keys):
-        some = right.alibi(2, queries, keys).float()
-        return torch.nn.functional.pad(some, (0, 0, 0, 0, 1, 0))  # before the heads, not after
-
-    def formula(queries, keys):
-        some = right.alibi(2, queries, keys)
-        return torch.cat((some, torch.zeros_like(some[:1])))
-
-    return in_attention(padded, formula)(dtype)
-
-
-def alibi_inside_the_scale(dtype):
-    def f(q, k, v):
-        scores = (q @ k.mT).float() + alibi(q.shape[2], k.shape[2]).float()
-        return (scores / q.shape[-1] ** 0.5).softmax(-1).to(v.dtype) @ v
-
-    def want(q, k, v):
-        return right.attention(q, k, v, alibi(q.shape[2], k.shape[2]))
-
-    return oracle(f, want, heads(dtype, HEADS))
-
-
-# T5
 
 
 def bucket(apart, causal, largest=128, count=32):
@@ -141,9 +77,6 @@ def t5_without_offset(queries, keys):
     return TABLE[:, bucket(apart, causal=True)]
 
 
-# tables of relative vectors
-
-
 def rows_of_distance(width, count):
     return torch.randn(count, width, generator=torch.Generator().manual_seed(1))
 
@@ -170,9 +103,6 @@ def shift_in_both_directions(dtype):
     return oracle(f, want, heads(dtype, HEADS))
 
 
-# functions of the distance
-
-
 def fire_smaller_not_larger(queries, keys):
     back = -distance(queries, keys).clamp(max=0).float()
     query = torch.arange(keys - queries, keys)[:, None].float()
@@ -192,9 +122,6 @@ def kerple_distance_in_half_precision(length):
 
 def kerple(length):
     return -2.0 * (1 + 0.5 * -distance(1, length)[0].double()).log()
-
-
-# contextual
 
 
 def cope_masked_after_the_gate(dtype):
@@ -218,39 +145,6 @@ def cope_masked_after_the_gate(dtype):
 
 
 FAULTS = [
-    Fault("far keys favoured", "oracle", "attention-gym#86", in_attention(alibi_far_is_near, alibi)),
-    Fault(
-        "slopes by one formula for every number of heads",
-        "oracle",
-        "transformers#28380",
-        of_heads(slopes_of_powers_alone, right.alibi_slopes),
-    ),
-    Fault(
-        "slopes of attention-gym for 12 heads",
-        "oracle",
-        "attention-gym mods/alibi.py",
-        of_heads(slopes_of_powers_alone, right.alibi_slopes, numbers=(12,)),
-    ),
-    Fault(
-        "slopes off by one head",
-        "oracle",
-        "aprender#2143",
-        of_heads(slopes_from_head_zero, right.alibi_slopes),
-    ),
-    Fault("slopes padded before the heads", "oracle", "x-transformers#85", slopes_in_the_wrong_heads),
-    Fault(
-        "distances counted from the front while decoding",
-        "oracle",
-        "flash-attention#907",
-        in_attention(alibi_from_the_front, alibi, queries=1),
-    ),
-    Fault(
-        "no bias while decoding",
-        "oracle",
-        "vllm#945",
-        in_attention(alibi_nothing_in_decoding, alibi, queries=1),
-    ),
-    Fault("the bias inside the scale", "oracle", "TransformerLens#777", alibi_inside_the_scale),
     Fault(
         "causal buckets for a model that looks both ways",
         "oracle",
