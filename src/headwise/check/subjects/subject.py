@@ -109,8 +109,7 @@ class Subject:
         if not isinstance(self.thing, nn.Module):
             return 1
         matrices = sum(parameter.dim() >= 2 for parameter in self.thing.parameters())
-        depth = max(self.layers, -(-matrices // 4), 1)
-        return depth + self.layers if self.has(RECURRENT) else depth  # a state rounds once more at each place
+        return max(self.layers, -(-matrices // 4), 1)
 
     @property
     def trained(self) -> int | None:
