@@ -1,4 +1,4 @@
-"""Trained models that several rooms' tests read, opened once."""
+"""Trained models that several rooms' tests read, opened once; and what the seeded faults come to."""
 
 import pytest
 
@@ -8,3 +8,20 @@ from headwise.models import open_text_model
 @pytest.fixture(scope="session")
 def smollm2():
     return open_text_model("smollm2", attention="eager")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many seeded faults were caught, and how many sound modules raised an alarm."""
+    found = {"seeded fault": {}, "sound module": {}}
+    for report in [*terminalreporter.stats.get("passed", []), *terminalreporter.stats.get("failed", [])]:
+        for kind, seen in getattr(report, "user_properties", []):
+            if kind in found:
+                name, good = seen
+                found[kind][name] = good and found[kind].get(name, True)
+    faults, sound = found["seeded fault"].values(), found["sound module"].values()
+    if faults or sound:
+        alarms = len(sound) - sum(sound)
+        terminalreporter.write_line(
+            f"caught {sum(faults)} of {len(faults)} seeded faults, {alarms} alarms on {len(sound)} sound "
+            "modules, float32 and bfloat16"
+        )

@@ -15,6 +15,7 @@ FLOORS = {
     "look": {"core"},
     "check": {"core"},
     "models": {"core", "layers"},
+    "testing": {"core", "check"},
     "experiments": {"core", "layers", "look", "check", "models"},
     "cli": {"core", "layers", "look", "check", "models", "experiments"},
 }

@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from headwise.check import Claims
+from headwise.check import layer as check_layer
+from headwise.check import model as check_model
+from headwise.check.subjects.hugging_face import cannot_call
+from headwise.check.subjects.sequences import of_tokens
+from headwise.check.subjects.small import built
 from headwise.core import (
     AttentionMap,
     Causal,
@@ -30,6 +36,8 @@ from headwise.experiments import (
     permute_and_compare,
     zoom,
 )
+from headwise.experiments.check_apart import check_apart, read_answer
+from headwise.experiments.check_target import check_target
 from headwise.experiments.inside import given_text
 from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
@@ -127,6 +135,37 @@ def remove(head, **options):
 
 def weigh(loss, heads=0):
     importance(torchs_own, loss, heads)
+
+
+class Unbuildable:
+    model_type = "unbuildable"
+
+    def __init__(self, **sizes):
+        if sizes:
+            raise TypeError("no such size")
+
+    def to_dict(self):
+        return {"n_embd": 64}
+
+    to_diff_dict = to_dict
+
+
+def raise_it(error):
+    raise error
+
+
+@without("transformers")
+def check_a_configuration_without_transformers():
+    check_target("config:llama")
+
+
+def pictures():
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model("vit")
+
+
+PARTS = ("who", "what", "expected", "got", "why", "do")
 
 
 def folder(tmp, *files):
@@ -320,6 +359,20 @@ BAD_CALLS = {
     "no heads to remove": (lambda tmp: ablate_heads(PLAIN_ATTENTION, "1,2", []), "ablate: heads must be at least one, got none"),
     "an output without numbers": (lambda tmp: ablate_heads(Model("dumb", Silent()), "1,2", "0.0"), "dumb: the model's output must be a tensor of numbers, or a tuple or dictionary with one, got NoneType"),
     "a loss of one token": (lambda tmp: outcome_of(one_token()), "tiny: the text must be at least two tokens, got 1"),
+    "a claim nobody can check": (lambda tmp: Claims.read("quick"), "expect: what is claimed must be of causal, bidirectional, window=N", "got 'quick'"),
+    "a property of no name": (lambda tmp: check_layer(layer, only="speed"), "only: a property must be one of batch, cache", "got 'speed'"),
+    "a number to check": (lambda tmp: check_layer(3), "check.layer: what is checked must be a module or a function, got int"),
+    "a call without inputs": (lambda tmp: check_layer(layer, call=lambda m, x: m(x)), "inputs must be given where call= is, such as Vectors(64) or Tokens(100), got None"),
+    "a layer of no width": (lambda tmp: check_layer(torch.nn.ReLU()), "the layer must be one whose width can be read from an attribute or a weight, got ReLU"),
+    "a model of no tokens": (lambda tmp: of_tokens(torch.nn.ReLU(), "ReLU", None, who="check.model"), "the model must be one whose embedding receives the tokens, got ReLU"),
+    "a layer that mixes ranks": (lambda tmp: check_layer(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Flatten())), "the output of Sequential must be a tensor [batch, length, ...]", "got float32 of shape [2, 24] for 2 sequences of 6 float32 vectors of 4"),
+    "a model of pictures": (lambda tmp: check_model(pictures()), "check.model: the model must be one that takes input_ids, got ViTModel"),
+    "a model that raises on tokens": (lambda tmp: raise_it(cannot_call("check.model", layer, KeyError("mems"))), "the model must be callable with input_ids alone, got KeyError: 'mems'"),
+    "a configuration of no model": (lambda tmp: built(Unbuildable(), who="check.model"), "the configuration must be one that can be built small, with random weights, got Unbuildable", "no such size"),
+    "a target that names nothing": (lambda tmp: check_target("mine"), "check: the target 'mine' must be package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME, got 'mine'"),
+    "a configuration without transformers": (lambda tmp: check_a_configuration_without_transformers(), "must be checked with transformers installed"),
+    "a target that takes too long": (lambda tmp: check_apart("torch.nn:Identity", timeout=1), "must be checked within 1 s, got no answer. It was stopped"),
+    "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
 }  # fmt: skip
 
 

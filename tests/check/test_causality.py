@@ -37,7 +37,7 @@ def test_a_leak_that_only_long_inputs_show():
     def f(x):
         return attend(x, later(x.shape[1]) if x.shape[1] <= 12 else later(x.shape[1], by=3))
 
-    assert causality(f, Vectors(8)).failing.endswith("of 33")
+    assert causality(f, Vectors(8)).failing.endswith("of 13")
 
 
 def test_a_leak_that_only_gradients_show():
@@ -53,3 +53,19 @@ def test_token_models():
     table = nn.Embedding(50, 8)
     assert causality(lambda x: table(x).cumsum(1), Tokens(50)).passed
     assert not causality(lambda x: table(x).flip(1).cumsum(1), Tokens(50)).passed
+
+
+def test_several_ways_to_call_name_the_one_that_leaks():
+    ways = {"plain": lambda x: x.cumsum(1), "weights asked": lambda x: x + x.sum(1, keepdim=True)}
+    assert causality(ways, Vectors(4)).failing.startswith("weights asked: the output at 0 changes by")
+    assert causality({"plain": ways["plain"], "bias given": ways["plain"]}, Vectors(4)).passed
+    assert causality({}, Vectors(4)).failing == "there is no way to call it"
+
+
+def test_a_leak_that_only_a_slope_shows():
+    def f(x):  # what is added is 0, and its slope is not
+        later_values = x.sum(1, keepdim=True)
+        return x.cumsum(1) + (later_values - later_values.detach())
+
+    report = causality(f, Vectors(4))
+    assert "of the largest slope with the input at 1, of 2" in report.failing

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from headwise.check.calling import RaisedError, given
 from headwise.check.inputs import Inputs
 
 SequenceFunction = Callable[[Tensor], Tensor]
@@ -48,3 +49,30 @@ def changes(before: Tensor, after: Tensor) -> Float[Tensor, " output"]:
     both = before.isnan() & after.isnan()
     apart = (after - before).float().abs().masked_fill(both, 0.0)
     return apart.movedim(1, 0).flatten(1).amax(1)
+
+
+def gradients(f: SequenceFunction, x: Tensor) -> Float[Tensor, "output input"]:
+    """The largest derivative of each output with regard to each input, 0 where ``f`` passes no gradient.
+
+    >>> gradients(lambda x: 2 * x, torch.ones(1, 2, 1)) > 0
+    tensor([[ True, False],
+            [False,  True]])
+    """
+    length, rows = x.shape[1], []
+    none = torch.zeros(length, length)
+    with torch.enable_grad():
+        leaf = x.clone().requires_grad_()
+        try:
+            output = given(f, leaf)
+        except RaisedError:
+            return none  # it may be made for evaluation alone
+        if not isinstance(output, Tensor) or not output.requires_grad:
+            return none
+        mixed = output * torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+        for place in range(length):  # mixed, because the plain sum of a normalised output never changes
+            (gradient,) = torch.autograd.grad(
+                mixed[:, place].sum(), leaf, retain_graph=True, allow_unused=True
+            )
+            gradient = torch.zeros_like(leaf) if gradient is None else gradient
+            rows.append(gradient.float().abs().movedim(1, 0).flatten(1).amax(1))
+    return torch.stack(rows).nan_to_num(nan=0.0)

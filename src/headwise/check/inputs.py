@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """Makes sequences: a tensor ``[batch length ...]`` that the thing under test takes."""
 
@@ -30,6 +31,7 @@ class Vectors:
 
     width: int
     dtype: torch.dtype = torch.float32
+    regroups: int = 0
 
     def make(self, batch: int, length: int, seed: int) -> Tensor:
         """Sequences that depend on the seed alone."""
@@ -51,12 +53,17 @@ class Vectors:
 class Tokens:
     """Random token numbers ``[batch length]``; ``avoid`` are numbers with a meaning of their own.
 
+    ``dtype`` is the precision the model computes in, where its output is converted to a better one, and
+    ``regroups`` the number of its layers if it is a mixture of experts (see `same_share`).
+
     >>> Tokens(100).make(batch=2, length=3, seed=0).shape
     torch.Size([2, 3])
     """
 
     vocabulary: int
     avoid: tuple[int, ...] = ()
+    dtype: torch.dtype | None = None
+    regroups: int = 0
 
     def make(self, batch: int, length: int, seed: int) -> Tensor:
         """Sequences that depend on the seed alone."""

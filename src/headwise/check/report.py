@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -91,13 +92,23 @@ def judged(name: str, figure: float, tolerance: float, *, tried: str, failing: s
     >>> judged("shift", 1e-8, 1e-6, tried="2 shifts", failing="", cause="").verdict
     'holds'
     """
-    holds = figure <= tolerance
-    return Report(
-        name,
-        "holds" if holds else "fails",
-        figure,
-        tolerance,
-        tried,
-        "" if holds else failing,
-        "" if holds else cause,
-    )
+    if figure <= tolerance:
+        return Report(name, "holds", figure, tolerance, tried)
+    return failed(name, figure, tolerance, tried=tried, failing=failing, cause=cause)
+
+
+def failed(
+    name: str,
+    figure: float | None = None,
+    tolerance: float | None = None,
+    *,
+    tried: str,
+    failing: str,
+    cause: str,
+) -> Report:
+    """The report of a property that fails; a figure that is no finite number is left to the words.
+
+    >>> failed("shift", torch.inf, 1e-6, tried="2 shifts", failing="it gives infinity", cause="").figure
+    """
+    figure = figure if figure is not None and math.isfinite(figure) else None
+    return Report(name, "fails", figure, tolerance, tried, failing, cause)

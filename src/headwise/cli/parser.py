@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from headwise.cli.checking import add_checking
 from headwise.cli.commands import Parser
 from headwise.cli.learning import add_learning
 from headwise.cli.looking import add_looking
@@ -23,4 +24,5 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     add_learning(commands)
     add_looking(commands)
+    add_checking(commands)
     return parser

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, or 2 for bad input, said in one line."""
+    """Run one command and return its exit code: 0, 1 if a check fails, or 2 for bad input, in one line."""
     options = build_parser().parse_args(arguments)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if isinstance(sys.stdout, TextIOWrapper):  # JSON is UTF-8 everywhere; an old terminal may lack a letter
@@ -49,7 +49,7 @@ def _show(options: argparse.Namespace) -> int:
     except HeadwiseError as error:
         sys.stderr.write(f"headwise: {error}\n")
         return BAD_INPUT
-    return code
+    return code or int(not getattr(result, "passed", True))
 
 
 def _page(result: Result) -> str:
