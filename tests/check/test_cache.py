@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headwise.check import Vectors, cache
-from headwise.check.cache import chunkings
+from headwise.check.properties.cache import chunkings
 from headwise.core import HeadwiseError
 from tests.faults.parts import Layer, PaddedSteps, Steps, vectors
 

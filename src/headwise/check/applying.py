@@ -9,29 +9,29 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from headwise.check.batch import batch
-from headwise.check.cache import cache
 from headwise.check.calling import CannotBeCheckedError
-from headwise.check.causality import causality
 from headwise.check.checked import Outcome
 from headwise.check.claims import Claims
-from headwise.check.empty_rows import empty_rows
-from headwise.check.equivariance import equivariance
-from headwise.check.evaluation import evaluation
-from headwise.check.finite import finite
-from headwise.check.history import history
-from headwise.check.kv_order import kv_order
-from headwise.check.left_padding import left_padding
-from headwise.check.length import length
-from headwise.check.lifecycle import lifecycle
-from headwise.check.lone_pads import lone_pads
-from headwise.check.pad_content import pad_content
-from headwise.check.paths import paths
-from headwise.check.receptive_field import field_in_words, receptive_field
+from headwise.check.properties.batch import batch
+from headwise.check.properties.cache import cache
+from headwise.check.properties.causality import causality
+from headwise.check.properties.empty_rows import empty_rows
+from headwise.check.properties.equivariance import equivariance
+from headwise.check.properties.evaluation import evaluation
+from headwise.check.properties.finite import finite
+from headwise.check.properties.history import history
+from headwise.check.properties.kv_order import kv_order
+from headwise.check.properties.left_padding import left_padding
+from headwise.check.properties.length import length
+from headwise.check.properties.lifecycle import lifecycle
+from headwise.check.properties.lone_pads import lone_pads
+from headwise.check.properties.pad_content import pad_content
+from headwise.check.properties.paths import paths
+from headwise.check.properties.receptive_field import field_in_words, receptive_field
+from headwise.check.properties.right_padding import right_padding
+from headwise.check.properties.scale import scale
+from headwise.check.properties.shift import shift
 from headwise.check.report import Report, failed, not_checked
-from headwise.check.right_padding import right_padding
-from headwise.check.scale import scale
-from headwise.check.shift import shift
 from headwise.check.subjects.subject import Called, Subject
 
 _LONG = 400  # places at which a rounded frequency shows

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from headwise.check.asking import MisbehavedError, ask, distance, place
+from headwise.check.properties.scale import Attend
 from headwise.check.report import Report, judged
 from headwise.check.rounding import other_kernels, same_kernels
-from headwise.check.scale import Attend
 
 Policy = Literal["zeros", "mean", "finite"]
 

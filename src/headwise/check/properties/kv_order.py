@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from headwise.check.asking import MisbehavedError, ask
+from headwise.check.properties.scale import Attend
 from headwise.check.report import Report, judged
-from headwise.check.scale import Attend
 
 _CAUSE = (
     "Usually repeat or tile where repeat_interleave is meant, or a reshape that splits the heads the other "
