@@ -1,5 +1,10 @@
 """What headwise check can be pointed at, and the one line for what it cannot."""
 
+import json
+import signal
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -186,3 +191,11 @@ def test_what_hangs_is_stopped_and_what_leaves_is_noticed(file):
         check_apart(f"{file}:hangs", timeout=1)
     with pytest.raises(HeadwiseError, match=r"got exit code 7\. Its last line is 'a line that is no part"):
         check_apart(f"{file}:leaves")
+
+
+def test_a_process_whose_parent_is_gone_stops_itself(file, monkeypatch, tmp_path):
+    """The parent may be killed before it can stop the other process."""
+    question = json.dumps({"target": f"{file}:hangs", "expect": [], "only": [], "timeout": 1})
+    code = f"from headwise.experiments import check_apart as a; a.GRACE = 0; a.main('answer', {question!r})"
+    ended = subprocess.run([sys.executable, "-c", code], timeout=60, cwd=tmp_path)
+    assert ended.returncode == -signal.SIGALRM
