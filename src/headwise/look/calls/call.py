@@ -13,6 +13,7 @@ from torch import Tensor
 from headwise.core import Causal, Explicit, Mask, Padding, attention_weights
 from headwise.look.calls.corner import UpperLeftCausal
 
+HIDING = -9e3  # what is added to hide: exp of it is 0 in every dtype, and -10,000, a little off, is usual
 Alignment = Literal["upper left", "lower right"]
 
 

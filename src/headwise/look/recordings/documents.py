@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.look.calls.call import AttentionCall
-from headwise.look.recordings.plainest import HIDING, plainest
+from headwise.look.calls.call import HIDING, AttentionCall
+from headwise.look.recordings.plainest import plainest
 
 
 class Real(NamedTuple):

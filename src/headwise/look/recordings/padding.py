@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.look.calls.call import AttentionCall
+from headwise.look.calls.call import HIDING, AttentionCall
 from headwise.look.recordings.documents import Real
-from headwise.look.recordings.plainest import HIDING
 
 
 class Padding:

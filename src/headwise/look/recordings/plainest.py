@@ -7,9 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from headwise.look.calls.call import AttentionCall
-
-HIDING = -9e3  # what is added to hide: exp of it is 0 in every dtype, and -10,000 is usual
+from headwise.look.calls.call import HIDING, AttentionCall
 
 
 def plainest(call: AttentionCall) -> AttentionCall:
@@ -58,14 +56,14 @@ def _unshifted(call: AttentionCall) -> AttentionCall:
     low = bias.masked_fill(~shown, torch.inf).amin(-1, keepdim=True)
     some = high >= low
     shift = ((high + low) / 2).masked_fill(~some, 0.0)
-    even = (high - low <= rounding(call, shift)) | ~some
+    even = (high - low <= _rounding(call, shift)) | ~some
     if not bool(shift.any()) or not bool(even.all()):
         return call
     flat = torch.where(shown, 0.0, -torch.inf)
     return replace(call, bias=flat, sinks=None if call.sinks is None else call.sinks - shift)
 
 
-def rounding(call: AttentionCall, shift: Tensor) -> Tensor:
+def _rounding(call: AttentionCall, shift: Tensor) -> Tensor:
     """How far the numbers of a row may be apart that were read off its scores and are one number.
 
     A dot product of n terms is off by at most ``n * eps * |q| |k|``, and each later step by one eps more.

@@ -10,7 +10,6 @@ from headwise.core import AttentionMap
 from headwise.core.map_statistics import Statistics
 from headwise.look.calls.call import AttentionCall
 from headwise.look.recordings.documents import seen_by
-from headwise.look.recordings.sinks import even_sinks
 from headwise.look.recordings.sums import BINS, DISTANCES, Sums, of_rows
 
 
@@ -21,7 +20,7 @@ def map_of(call: AttentionCall) -> AttentionMap:
     >>> map_of(AttentionCall(x, x, x, x, scale=1.0, causal="upper left")).entropy()[0, 0].exp()
     tensor([1., 2.])
     """
-    call, sinks, _ = even_sinks(call)
+    sinks = None if call.sinks is None else call.sinks.logsumexp(-1)
     return AttentionMap(call.q, call.k, **call.score_inputs(), sinks=sinks)
 
 
@@ -47,16 +46,13 @@ def read_call(
     queries, keys = call.q.shape[2], call.k.shape[2]
     places = torch.arange(queries, device=call.q.device) if rows is None else rows.to(call.q.device)
     classes = None if special is None else special[None]
-    plain, sinks, added = even_sinks(call)
-    seen = AttentionMap(call.q, call.k, **plain.score_inputs(), sinks=sinks)
-    found = seen.statistics(queries=rows, classes=classes, bins=BINS)
+    found = map_of(call).statistics(queries=rows, classes=classes, bins=BINS)
     times = queries / len(places)
     sums = Sums.empty(call.heads)
     if before:
         found = found._replace(on_first=torch.zeros_like(found.on_first))
     _add_rows(sums, found, places + keys - queries, queries, keys, itself)
-    added = added.expand(-1, -1, queries)[:, :, places]
-    sums.largest_score = (found.largest_score - added).double().amax((0, 2)).cpu()
+    sums.largest_score = found.largest_score.double().amax((0, 2)).cpu()
     received = times * found.received.double().sum(0).cpu()
     could = times * seen_by(call, places).sum(0).cpu()
     sums.received, sums.could = (torch.nn.functional.pad(x, (before, 0)) for x in (received, could))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headwise.core import HeadwiseError
 from headwise.core.shapes import check_positive
 from headwise.look.calls.call import AttentionCall
-from headwise.look.calls.coverage import Coverage
+from headwise.look.calls.coverage import Coverage, all_finite
 from headwise.look.calls.shared import kv_heads_of
 from headwise.look.calls.watch import watch
 from headwise.look.recordings.documents import Document, documents, sequence
@@ -129,7 +129,7 @@ class _Recorder:
 
     def _is_finite(self, call: AttentionCall) -> bool:
         for name, x in (("queries", call.q), ("keys", call.k)):
-            if not bool(x.isfinite().all()):
+            if not all_finite(x):
                 _, head, place = (~x.isfinite().all(-1)).nonzero()[0].tolist()
                 number = self.recording.names.index(call.layer)
                 head *= call.heads // x.shape[1]  # the first that reads these keys

@@ -6,10 +6,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.look.calls.call import AttentionCall
-
-# models hide keys by adding -1e4 or less, which bfloat16 and the scores beside it may make a little more
-_HIDES = -9_900.0
+from headwise.look.calls.call import HIDING, AttentionCall
 
 
 def visible_pairs(call: AttentionCall) -> Bool[Tensor, "#batch #heads #query key"] | None:
@@ -21,7 +18,7 @@ def visible_pairs(call: AttentionCall) -> Bool[Tensor, "#batch #heads #query key
     """
     if call.bias is None:
         return call.visible
-    shown = ~(call.bias <= _HIDES)
+    shown = ~(call.bias <= HIDING)
     return shown if call.visible is None else shown & call.visible
 
 
