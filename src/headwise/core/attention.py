@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from headwise.core.block import BiasFunction, Block, Scores
+from headwise.core.block import BiasFunction, Block, Scores, ValueBiasFunction
 from headwise.core.blocks import in_blocks, probabilities
 from headwise.core.inputs import check_inputs
 from headwise.core.masks import Fused, Mask
@@ -22,6 +22,7 @@ def attention(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
+    value_bias: ValueBiasFunction | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Each query's average of the values, weighted by how well the keys match it.
 
@@ -35,6 +36,8 @@ def attention(
     - A query that sees no key gets zeros, and passes no gradient, on every path.
     - ``bias`` is added to the scaled scores: a tensor, or a function that makes it for a block of queries.
     - ``dropout`` always applies: a layer passes 0 in evaluation.
+    - ``value_bias`` makes what the output of a block of queries gains because a value depends on who reads
+      it, ``sum_j p_ij a_ij``, from the weights after dropout.
 
     Memory is O(query + key): what no fused kernel serves is computed in blocks of queries, in float32 or
     better, and computed again in the backward pass where keeping it would take much memory. Under autocast
@@ -55,11 +58,11 @@ def attention(
     how = Scores(mask, bias, head_dim**-0.5 if scale is None else scale, softcap)
     # elsewhere these fall back to a kernel that builds the whole matrix
     kernel_fits = keys > 0 and value_dim == head_dim and (dropout == 0 or q.is_cuda)
-    if bias is None and softcap is None and kernel_fits:
+    if bias is None and softcap is None and value_bias is None and kernel_fits:
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
             return _fused(q, k, v, served, how.scale, dropout)
-    return in_blocks(q, k, v, how, dropout)
+    return in_blocks(q, k, v, how, dropout, value_bias)
 
 
 def attention_weights(

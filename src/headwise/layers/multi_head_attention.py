@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -123,12 +124,21 @@ class MultiHeadAttention(nn.Module):
     ) -> Attended:
         """The same output to the last bit, and the weights of each head, before dropout, as a lazy map."""
         call = self._project(x, memory, mask, positions, memory_positions)
-        weights = AttentionMap(call.q, call.k, mask=call.mask, bias=call.bias)
+        weights = AttentionMap(call.q, call.k, mask=call.mask, bias=call.bias, scale=self._scale)
         return Attended(self._attend(call), weights)
 
     def _attend(self, call: _Call) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        heads = attention(call.q, call.k, call.v, mask=call.mask, bias=call.bias, dropout=dropout)
+        heads = attention(
+            call.q,
+            call.k,
+            call.v,
+            mask=call.mask,
+            bias=call.bias,
+            scale=self._scale,
+            dropout=dropout,
+            value_bias=call.value_bias,
+        )
         mixed: Tensor = self.output(heads.transpose(1, 2).flatten(-2))
         return mixed
 
@@ -159,21 +169,42 @@ class MultiHeadAttention(nn.Module):
         k = self.key(memory).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2)
         v = self.value(memory).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2)
         q, k = self.position.rotate(q, k, positions, memory_positions)
-        bias = partial(self._bias, positions, memory_positions) if "scores" in self.position.acts_on else None
+        where = positions, memory_positions
+        acts_on, features = self.position.acts_on, self.position.features(memory)
+        bias = partial(self._bias, *where, features) if "scores" in acts_on else None
+        value_bias = partial(self._value_bias, *where) if "values" in acts_on else None
         both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
-        return _Call(q, k, v, both, bias)
+        return _Call(q, k, v, both, bias, value_bias)
+
+    @property
+    def _scale(self) -> float:
+        scale: float = self.head_dim**-0.5 * self.position.content_scale
+        return scale
 
     def _bias(
         self,
         query_positions: Tensor,
         key_positions: Tensor,
+        features: Tensor | None,
         q: Tensor,
         k: Tensor,
         rows: slice | Tensor,
         columns: slice,
         visible: Tensor | None,
     ) -> Tensor:
-        return self.position.bias(q, k, query_positions[..., rows], key_positions[..., columns], visible)
+        bias: Callable[..., Tensor] = self.position.bias
+        more = {} if features is None else {"features": features[..., columns]}
+        return bias(q, k, query_positions[..., rows], key_positions[..., columns], visible, **more)
+
+    def _value_bias(
+        self,
+        query_positions: Tensor,
+        key_positions: Tensor,
+        weights: Tensor,
+        rows: slice | Tensor,
+        columns: slice,
+    ) -> Tensor:
+        return self.position.value_bias(weights, query_positions[..., rows], key_positions[..., columns])
 
     def extra_repr(self) -> str:
         mask = "" if self.mask is None else f", mask={self.mask}"
@@ -187,3 +218,4 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
+    value_bias: partial[Tensor] | None
