@@ -3,22 +3,32 @@
 from headwise.layers.multi_head_attention import Attended, MultiHeadAttention
 from headwise.layers.positions import (
     ALiBi,
+    CoPE,
+    DeBERTa,
+    ForgetGate,
     Integers,
     Learned,
     NoPosition,
     PositionalEncoding,
     Rotary,
+    Shaw,
     Sinusoidal,
+    TransformerXL,
 )
 
 __all__ = [
     "ALiBi",
     "Attended",
+    "CoPE",
+    "DeBERTa",
+    "ForgetGate",
     "Integers",
     "Learned",
     "MultiHeadAttention",
     "NoPosition",
     "PositionalEncoding",
     "Rotary",
+    "Shaw",
     "Sinusoidal",
+    "TransformerXL",
 ]
