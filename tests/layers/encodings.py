@@ -5,7 +5,20 @@ A test checks that the table is complete.
 
 import torch
 
-from headwise.layers import ALiBi, Integers, Learned, MultiHeadAttention, NoPosition, Rotary, Sinusoidal
+from headwise.layers import (
+    ALiBi,
+    CoPE,
+    DeBERTa,
+    ForgetGate,
+    Integers,
+    Learned,
+    MultiHeadAttention,
+    NoPosition,
+    Rotary,
+    Shaw,
+    Sinusoidal,
+    TransformerXL,
+)
 
 MOST_POSITIONS = 5000  # enough for a shift by 4,099
 
@@ -18,6 +31,11 @@ ENCODINGS = {
     "rotary, halves": lambda model_dim, heads: Rotary(pairs="halves"),
     "rotary, neighbours": lambda model_dim, heads: Rotary(pairs="neighbours"),
     "alibi": lambda model_dim, heads: ALiBi(heads),
+    "shaw": lambda model_dim, heads: Shaw(model_dim // heads, 3, std=1.0),
+    "transformer-xl": lambda model_dim, heads: TransformerXL(model_dim, heads),
+    "deberta": lambda model_dim, heads: DeBERTa(model_dim, heads, max_distance=9, buckets=4),
+    "cope": lambda model_dim, heads: CoPE(model_dim // heads, max_position=3, std=1.0),
+    "forget gate": lambda model_dim, heads: ForgetGate(model_dim, heads),
 }
 ORDERED = [name for name in ENCODINGS if name != "none"]
 RELATIVE = [name for name in ENCODINGS if ENCODINGS[name](4, 2).relative]
@@ -28,6 +46,13 @@ def layer_with(name, model_dim=8, heads=2, **kwargs):
     """A float64 layer for evaluation, with the encoding of that name."""
     position = ENCODINGS[name](model_dim, heads)
     return MultiHeadAttention(model_dim, heads, position=position, **kwargs).double().eval()
+
+
+def bias_of(encoding, q, k, at_queries, at_keys, visible=None, *, tokens):
+    """What an encoding adds to the scores; ``tokens`` are the embeddings that the keys were made from."""
+    features = encoding.features(tokens)
+    more = {} if features is None else {"features": features}
+    return encoding.bias(q, k, at_queries, at_keys, visible, **more)
 
 
 def words(*shape):

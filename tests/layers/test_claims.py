@@ -5,10 +5,10 @@ import torch
 
 from headwise.core import HeadwiseError
 from headwise.layers import PositionalEncoding, positions
-from tests.layers.encodings import ABSOLUTE, ENCODINGS, MOST_POSITIONS, RELATIVE, layer_with, words
+from tests.layers.encodings import ABSOLUTE, ENCODINGS, MOST_POSITIONS, RELATIVE, bias_of, layer_with, words
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
-PLACES = {"embeddings": "embed", "queries and keys": "rotate", "scores": "bias"}
+PLACES = {"embeddings": "embed", "queries and keys": "rotate", "scores": "bias", "values": "value_bias"}
 MODEL_DIM, HEADS, LENGTH = 8, 2, 6
 
 
@@ -50,10 +50,16 @@ def test_it_has_an_effect_where_it_says_and_nowhere_else(name):
     for before, after in zip((q, k), turned, strict=True):
         assert ("queries and keys" in encoding.acts_on) != torch.equal(after, before)
     if "scores" in encoding.acts_on:
-        assert encoding.bias(q, k, at, at, None).any()
+        assert bias_of(encoding, q, k, at, at, tokens=x).any()
     else:
         with pytest.raises(NotImplementedError, match="does not act on the scores"):
             encoding.bias(q, k, at, at, None)
+    weights = (q @ k.mT).softmax(-1)
+    if "values" in encoding.acts_on:
+        assert encoding.value_bias(weights, at, at).any()
+    else:
+        with pytest.raises(NotImplementedError, match="does not act on the values"):
+            encoding.value_bias(weights, at, at)
 
 
 # Angles near 4,099 are right to 4099 * 2^-53 = 5e-13, a score of a few terms to about ten times that.
@@ -90,7 +96,10 @@ def test_any_length(name):
 
 @every_encoding
 def test_a_cacheable_key_does_not_change_as_the_sequence_grows(name):
-    """The keys of the first tokens are the same to the last bit whatever comes after them."""
+    """The keys of the first tokens are the same to the last bit whatever comes after them.
+
+    A bias is so to rounding: products with more keys may add their few terms in another order.
+    """
     encoding = build(name)
     assert encoding.cacheable, "no encoding so far says otherwise; test it when one does"
     x, k = words(1, 2 * LENGTH, MODEL_DIM), words(1, HEADS, 2 * LENGTH, 4)
@@ -101,9 +110,11 @@ def test_a_cacheable_key_does_not_change_as_the_sequence_grows(name):
     turned_later = encoding.rotate(k[:, :, long], k[:, :, long], at[long], at[long])[1]
     assert torch.equal(turned, turned_later[:, :, short])
     if "scores" in encoding.acts_on:
-        bias = encoding.bias(k[:, :, short], k[:, :, short], at[short], at[short], None)
-        bias_later = encoding.bias(k[:, :, short], k[:, :, long], at[short], at[long], None)
-        assert torch.equal(bias, bias_later[..., short])
+        bias = bias_of(encoding, k[:, :, short], k[:, :, short], at[short], at[short], tokens=x[:, short])
+        bias_later = bias_of(encoding, k[:, :, short], k[:, :, long], at[short], at[long], tokens=x[:, long])
+        torch.testing.assert_close(bias, bias_later[..., short], rtol=0.0, atol=1e-12)
+    kept, kept_later = encoding.features(x[:, short]), encoding.features(x[:, long])
+    assert kept is None or torch.equal(kept, kept_later[..., short])
 
 
 @every_encoding
