@@ -43,7 +43,18 @@ from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
-from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
+from headwise.layers import (
+    ALiBi,
+    CoPE,
+    DeBERTa,
+    ForgetGate,
+    Learned,
+    MultiHeadAttention,
+    Rotary,
+    Shaw,
+    Sinusoidal,
+    TransformerXL,
+)
 from headwise.look import (
     Coverage,
     Head,
@@ -284,6 +295,15 @@ BAD_CALLS = {
     "odd rotary": (lambda tmp: MultiHeadAttention(6, heads=2, position=Rotary())(torch.zeros(1, 3, 6)), "Rotary: head_dim must be even, got 3"),
     "unknown pairs": (lambda tmp: Rotary(pairs="interleaved"), "pairs must be 'halves' or 'neighbours', got 'interleaved'"),
     "ALiBi of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=ALiBi(heads=4))(x), "heads must be 2, the number of query heads, got 4"),
+    "a table as wide as no head": (lambda tmp: MultiHeadAttention(8, heads=2, position=CoPE(head_dim=8))(x), "CoPE: head_dim must be 4, as wide as what the layer gives it, got 8", "Build CoPE with head_dim=4"),
+    "parameters of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=TransformerXL(8, heads=4))(x), "TransformerXL: heads must be 2, the number of query heads, got 4"),
+    "Shaw of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=Shaw(4, heads=4))(x), "Shaw: heads must be 2, the number of query heads, got 4"),
+    "values of another width": (lambda tmp: MultiHeadAttention(8, heads=2, position=Shaw(4, value_dim=3))(x), "what the value_bias function returns must be floating-point of shape [2, 2, 5, 4], got float32 of shape [2, 2, 5, 3]"),
+    "a third row of neither": (lambda tmp: DeBERTa(8, heads=2, third_row="paper"), "third_row must be 'released' or 'printed', got 'paper'"),
+    "more buckets than distances": (lambda tmp: DeBERTa(8, heads=2, max_distance=16, buckets=30), "buckets must be at least 4, and half of it below max_distance - 1 = 15, got 30"),
+    "gates of another width": (lambda tmp: MultiHeadAttention(8, heads=2, position=ForgetGate(16, heads=2))(x), "ForgetGate: x must be [batch, length, model_dim=16], got [2, 5, 8]", "Build ForgetGate(8, heads=2)"),
+    "gates that nobody made": (lambda tmp: ForgetGate(8, heads=4).bias(q, q, torch.arange(5), torch.arange(5), None), "features must be [batch, heads, key] = [2, 4, 5], got None"),
+    "gates of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=ForgetGate(8, heads=4))(x), "features must be [batch, heads, key] = [2, 2, 5], got [2, 4, 5]"),
     "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),

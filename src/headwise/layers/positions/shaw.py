@@ -84,7 +84,10 @@ class Shaw(PositionalEncoding):
         key_positions: Int[Tensor, "*batch key"],
         visible: Bool[Tensor, "*batch query key"] | None,
     ) -> Float[Tensor, "batch heads query key"]:
-        self._check(q, self.key_table, "head_dim")
+        width, why = self.key_table.shape[-1], "The table holds vectors of that width"
+        check_width(q, width, who="Shaw", what="head_dim", why=why)
+        if self.heads is not None:
+            check_heads(q, self.heads, who="Shaw")
         with without_autocast(q.device):
             scores = wide(q) * q.shape[-1] ** -0.5 @ self.key_table.to(wide(q)).mT
         return read(scores, self._entry(query_positions, key_positions))
@@ -105,11 +108,6 @@ class Shaw(PositionalEncoding):
     def _entry(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         distance = ahead(query_positions, key_positions)
         return distance.clamp(-self.max_distance, self.max_ahead).long() + self.max_distance
-
-    def _check(self, x: Tensor, table: Tensor, what: str) -> None:
-        check_width(x, table.shape[-1], who="Shaw", what=what, why="The table holds vectors of that width")
-        if self.heads is not None:
-            check_heads(x, self.heads, who="Shaw")
 
     def extra_repr(self) -> str:
         behind = f"max_distance={self.max_distance}, max_ahead={self.max_ahead}"
