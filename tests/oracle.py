@@ -30,8 +30,8 @@ def product(a: Matrix, b: Matrix) -> Matrix:
     return [[dot(row, list(column)) for column in columns] for row in a]
 
 
-def attention_weights(q: Matrix, k: Matrix, visible=None, bias=None, scale=None, softcap=None) -> Matrix:
-    """Vaswani et al. 2017, eq. (1), one query and one key at a time."""
+def attention_weights(q, k, visible=None, bias=None, scale=None, softcap=None, sink=-math.inf) -> Matrix:
+    """Vaswani et al. 2017, eq. (1), one query and one key at a time; a sink is a score without a key."""
     scale = 1.0 / math.sqrt(len(q[0])) if scale is None else scale
     weights = []
     for i, query in enumerate(q):
@@ -45,7 +45,7 @@ def attention_weights(q: Matrix, k: Matrix, visible=None, bias=None, scale=None,
             if visible is not None and not visible[i][j]:
                 score = -math.inf
             scores.append(score)
-        weights.append(softmax(scores))
+        weights.append(softmax([*scores, sink])[:-1])
     return weights
 
 
