@@ -28,7 +28,7 @@ def test_every_public_function_is_tested_here():
     }
     assert {name for name in public if not name.startswith("_")} == {
         "softmax", "attention", "attention_weights", "multi_head", "multi_head_attention",
-        "positional_encoding", "rotary", "alibi_slopes", "alibi",
+        "rms_norm", "sigmoid_gate", "positional_encoding", "rotary", "alibi_slopes", "alibi",
     }  # fmt: skip
 
 

@@ -149,7 +149,7 @@ def sigmoid_gate(x: ArrayLike, weight: ArrayLike, add: ArrayLike = 0.0) -> Array
     """How far each gate is open for each word: ``1 / (1 + exp(-(x w^T + b)))``.
 
     One gate for each head, or for each of its channels, multiplies what the head gives before the heads are
-    mixed. Qiu et al. 2025, arXiv 2505.06708, section 2.
+    mixed. Qiu et al. 2025, arXiv 2505.06708.
 
     >>> sigmoid_gate([[0.0]], [[1.0]])
     array([[0.5]])

@@ -1,6 +1,9 @@
 """Room 1, build: the attention layer and every positional encoding. Imports core only."""
 
-from headwise.layers.multi_head_attention import Attended, MultiHeadAttention
+from headwise.layers.gates import GatePerChannel, GatePerHead, OutputGate
+from headwise.layers.head_norm import HeadNorm, NormAfterRotation, NormBeforeRotation
+from headwise.layers.layer_call import Attended
+from headwise.layers.multi_head_attention import MultiHeadAttention
 from headwise.layers.positions import (
     ALiBi,
     Integers,
@@ -10,15 +13,23 @@ from headwise.layers.positions import (
     Rotary,
     Sinusoidal,
 )
+from headwise.layers.sinks import Sinks
 
 __all__ = [
     "ALiBi",
     "Attended",
+    "GatePerChannel",
+    "GatePerHead",
+    "HeadNorm",
     "Integers",
     "Learned",
     "MultiHeadAttention",
     "NoPosition",
+    "NormAfterRotation",
+    "NormBeforeRotation",
+    "OutputGate",
     "PositionalEncoding",
     "Rotary",
+    "Sinks",
     "Sinusoidal",
 ]
