@@ -162,3 +162,13 @@ def sees_documents(ids: list[int]):
 
 def sees_both(*rules):
     return lambda i, j: all(rule(i, j) for rule in rules)
+
+
+def rms_norm(x: Vector, weight: Vector, eps: float = 1e-6) -> Vector:
+    """Zhang and Sennrich 2019, eq. (4), one row."""
+    root = math.sqrt(math.fsum(number * number for number in x) / len(x) + eps)
+    return [number / root * w for number, w in zip(x, weight, strict=True)]
+
+
+def sigmoid(x: float) -> float:
+    return math.exp(x) / (1 + math.exp(x)) if x < 0 else 1 / (1 + math.exp(-x))
