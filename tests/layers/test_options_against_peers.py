@@ -56,7 +56,9 @@ def test_norms_of_qwen3():
     x = words(2, LENGTH, WIDTH)
     theirs = peer(x, position_embeddings=angles(), attention_mask=HIDDEN)[0]
     # their norm computes in float32: two norms of 7 roundings of 2^-24, scores of size up to 10
-    torch.testing.assert_close(layer(x), theirs, rtol=0.0, atol=40 * 7 * 2**-24 * float(theirs.abs().max()))
+    torch.testing.assert_close(
+        layer(x), theirs, rtol=0.0, atol=40 * 7 * 2**-24 * float(theirs.detach().abs().max())
+    )
 
 
 def test_softcap_and_scale_of_gemma2():
@@ -67,7 +69,9 @@ def test_softcap_and_scale_of_gemma2():
     x = words(2, LENGTH, WIDTH)
     theirs = peer(x, position_embeddings=angles(), attention_mask=HIDDEN)[0]
     # they take the softmax in float32: its result is rounded to 2^-24 a few times
-    torch.testing.assert_close(layer(x), theirs, rtol=0.0, atol=8 * 2**-24 * float(theirs.abs().max()))
+    torch.testing.assert_close(
+        layer(x), theirs, rtol=0.0, atol=8 * 2**-24 * float(theirs.detach().abs().max())
+    )
 
 
 @pytest.mark.parametrize("padded", [False, True])

@@ -2,6 +2,7 @@
 
 from headwise.layers.gates import GatePerChannel, GatePerHead, OutputGate
 from headwise.layers.head_norm import HeadNorm, NormAfterRotation, NormBeforeRotation
+from headwise.layers.latent_attention import Latents, MultiHeadLatentAttention
 from headwise.layers.layer_call import Attended
 from headwise.layers.multi_head_attention import MultiHeadAttention
 from headwise.layers.positions import (
@@ -22,8 +23,10 @@ __all__ = [
     "GatePerHead",
     "HeadNorm",
     "Integers",
+    "Latents",
     "Learned",
     "MultiHeadAttention",
+    "MultiHeadLatentAttention",
     "NoPosition",
     "NormAfterRotation",
     "NormBeforeRotation",
