@@ -51,12 +51,13 @@ class ValueBiasFunction(Protocol):
 
 @dataclass(frozen=True)
 class Scores:
-    """What happens between ``Q K^T`` and the softmax."""
+    """What happens between ``Q K^T`` and the softmax; ``sinks`` are one logit for each query, no key's."""
 
     mask: Mask | None
     bias: Tensor | BiasFunction | None
     scale: float
     softcap: float | None
+    sinks: Float[Tensor, "batch heads query"] | None = None
 
 
 @dataclass(frozen=True)

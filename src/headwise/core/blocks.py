@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import dropout as drop
-from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from headwise.core.autocast import without_autocast
 from headwise.core.block import Block, Cut, Scores, ValueBiasFunction, cut_up
+from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.shapes import check_value_bias
 
 _BLOCK_ELEMENTS = 2**21  # of one block's scores: 8 MiB in float32, which caches hold and malloc reuses
@@ -38,7 +38,8 @@ def in_blocks(
     torch.Size([1, 1, 3, 2])
     """
     queries, keys = q.shape[-2], k.shape[-2]
-    dense = how.softcap is not None or dropout > 0 or v.shape[-1] != q.shape[-1] or value_bias is not None
+    kernel_fits = kernel_can(q.shape[-1], v.shape[-1])
+    dense = how.softcap is not None or dropout > 0 or value_bias is not None or not kernel_fits
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
     most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
@@ -75,6 +76,13 @@ def probabilities(
             [0.5000, 0.5000]])
     """
     scores = masked_scores(q, k, how, block)
+    if how.sinks is not None:
+        sinks = how.sinks[:, :, block.rows, None].to(scores.dtype)
+        return _softmax(torch.cat((scores, sinks), dim=-1))[..., :-1]
+    return _softmax(scores)
+
+
+def _softmax(scores: Tensor) -> Tensor:
     empty = scores.isneginf().all(-1, keepdim=True)
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
@@ -147,9 +155,8 @@ def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores) ->
         q, k, v = wide(q), wide(k), wide(v)  # a bias in half precision loses distances above 256
     added, empty = _added(q, k, how, visible, bias)
     with nullcontext() if bias is None else without_autocast(q.device):
-        output = scaled_dot_product_attention(
-            q, k, v, added, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
-        )
+        sinks = None if how.sinks is None else how.sinks[:, :, block.rows]
+        output = fused_kernel(q, k, v, added, scale=how.scale, sinks=sinks)
     return (output if empty is None else output.masked_fill(empty, 0.0)).to(dtype)
 
 

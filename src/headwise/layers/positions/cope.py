@@ -10,8 +10,8 @@ from headwise.core.autocast import without_autocast
 from headwise.core.blocks import grouped_product, wide
 from headwise.core.shapes import check_positive
 from headwise.layers.positions.counting import counted
-from headwise.layers.positions.distances import check_width
 from headwise.layers.positions.encoding import PositionalEncoding
+from headwise.layers.positions.tables import check_width
 
 
 class CoPE(PositionalEncoding):

@@ -12,8 +12,8 @@ from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
 from headwise.core.errors import HeadwiseError
 from headwise.core.shapes import check_positive
-from headwise.layers.positions.distances import ahead, check_heads, check_width, entries_read, read
 from headwise.layers.positions.encoding import PositionalEncoding
+from headwise.layers.positions.tables import ahead, check_heads, check_width, entries_read, read
 
 _SCORES_AT_ONCE = 2**21  # of some keys with the rows of the table that a block of queries reads
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
 from headwise.core.shapes import check_positive
-from headwise.layers.positions.distances import ahead, check_heads, check_width, collected, read
 from headwise.layers.positions.encoding import PositionalEncoding
+from headwise.layers.positions.tables import ahead, check_heads, check_width, collected, read
 
 
 class Shaw(PositionalEncoding):

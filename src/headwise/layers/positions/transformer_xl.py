@@ -10,8 +10,8 @@ from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
 from headwise.core.shapes import check_positive
 from headwise.layers.positions.angles import check_base, cosines_and_sines
-from headwise.layers.positions.distances import ahead, check_heads, check_width, read
 from headwise.layers.positions.encoding import PositionalEncoding
+from headwise.layers.positions.tables import ahead, check_heads, check_width, read
 
 
 class TransformerXL(PositionalEncoding):
