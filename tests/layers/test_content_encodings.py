@@ -16,8 +16,11 @@ import torch
 from torch.autograd import gradcheck
 
 from headwise.core import Causal, Explicit, Padding, SlidingWindow
+from headwise.layers.positions import deberta
 from tests.core.cases import make_mask
 from tests.core.paths import force_small_blocks
+from tests.core.test_memory import BUDGET, LargestTensor, limit_blocks
+from tests.core.test_memory import LENGTH as MEMORY_LENGTH
 from tests.layers.content import FORMS, LENGTH, MODEL_DIM, ORDERS, expected, form, layer_of, lists, tokens
 from tests.layers.encodings import bias_of, words
 
@@ -169,3 +172,24 @@ def test_padding_on_the_left_of_forget_gates_and_cope():
         alone = layer(x[:1, 2:])
         padded = layer(x, mask=padding, positions=padding.positions())[:1, 2:]
         torch.testing.assert_close(padded, alone, **EXACT)
+
+
+@forms
+def test_no_tensor_is_as_large_as_the_matrix(monkeypatch, name):
+    """A training step at 512 tokens: nothing holds more numbers than the score matrices of a block."""
+    limit_blocks(monkeypatch)
+    monkeypatch.setattr(deberta, "_SCORES_AT_ONCE", BUDGET)
+    layer = layer_of(name, mask=Causal())
+    x = words(1, MEMORY_LENGTH, MODEL_DIM)
+    with LargestTensor() as largest:
+        layer(x).sum().backward()
+    assert largest.numbers <= 2 * BUDGET  # made for two heads, where these have four
+
+
+@forms
+def test_dropout_of_the_layer(monkeypatch, name):
+    """In training weights fall out, keys and values alike; in evaluation none does."""
+    layer, x = layer_of(name, dropout=0.5), tokens()
+    assert torch.equal(layer(x), layer(x))
+    layer.train()
+    assert not torch.equal(layer(x), layer(x))
