@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -17,8 +15,9 @@ class PositionalEncoding(nn.Module):
     (``rotate``), added to the scores (``bias``). Positions are always an argument, integers of shape
     ``[length]`` or ``[batch length]``, and nothing is stored between calls.
 
-    The class attributes are claims, which the tests hold an encoding to:
+    The attributes are claims of the class (of the object in a Chain), which the tests hold an encoding to:
 
+    - ``axes``: numbers in a position, 2 for a row and a column; ``positions`` then have a last axis for them;
     - ``acts_on``: the places it acts on, of "embeddings", "queries and keys", "scores";
     - ``relative``: adding one number to all positions changes nothing;
     - ``any_length``: defined at every position, beyond those it was trained on too;
@@ -26,11 +25,12 @@ class PositionalEncoding(nn.Module):
     - ``source``: where the formula is published.
     """
 
-    acts_on: ClassVar[tuple[str, ...]] = ()
-    relative: ClassVar[bool]
-    any_length: ClassVar[bool]
-    cacheable: ClassVar[bool]
-    source: ClassVar[str]
+    axes: int = 1
+    acts_on: tuple[str, ...] = ()
+    relative: bool
+    any_length: bool
+    cacheable: bool
+    source: str
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
