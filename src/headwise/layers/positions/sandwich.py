@@ -16,8 +16,8 @@ from headwise.layers.positions.encoding import PositionalEncoding
 class Sandwich(PositionalEncoding):
     """``bias_h(i, j) = heads / (8 h) * sum_w cos((p_i - p_j) / base^(2w / dim))``, h = 1 .. heads.
 
-    Added after the scale. The sum over w = 0 .. dim / 2 - 1 is the dot product of the two positions' sinusoidal
-    embeddings, and it is computed as one: no cosine for each pair. It falls about as the logarithm of the
+    Added after the scale. The sum over w = 0 .. dim / 2 - 1 is the dot product of two positions' sinusoidal
+    embeddings, and is computed as one: no cosine for each pair. It falls about as the logarithm of the
     distance, with ripples; nothing is learned. ``dim`` is a number of its own, 128 in the paper, whatever the
     width of a head. Chi et al. 2022, arXiv 2212.10356; where w starts is from the authors' code. Raises
     HeadwiseError for a base that is not above 0.
