@@ -86,7 +86,7 @@ def test_any_length(name):
             if layer.position.any_length:
                 assert layer(x, positions=at).isfinite().all()
         if not layer.position.any_length:
-            with pytest.raises(HeadwiseError, match="(positions|rows apart) must be from"):
+            with pytest.raises(HeadwiseError, match=r"(positions|rows apart) must be from"):
                 layer(x, positions=torch.tensor([1, far]))
 
 

@@ -57,7 +57,8 @@ class ClaimsReport(Result):
             axes = figure.subplots()
             for row, one in enumerate(rows):
                 for column, claim in enumerate(_claims(one)):
-                    axes.scatter(column, row, s=80, color=BLUE if claim else "white", edgecolors=BLUE)
+                    if claim is not None:
+                        axes.scatter(column, row, s=80, color=BLUE if claim else "white", edgecolors=BLUE)
             axes.set(
                 title="What encodings claim: filled is yes", xlim=(-0.5, 2.5), ylim=(-0.7, len(rows) - 0.3)
             )
