@@ -318,7 +318,7 @@ BAD_CALLS = {
     "a loss of many numbers": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0]), "importance: what loss returns must be a tensor of one number, with a gradient, got float32 of shape [2, 5, 8]"),
     "a loss without gradients": (lambda tmp: weigh(torch.no_grad()(lambda: torchs_own(x, x, x)[0].sum())), "importance: the call in layer the model must be made with gradients on, got one without"),
     "minus one heads": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0].sum(), -1), "the number of heads must be a whole number, 0 or more, got -1"),
-    "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, got 'rope'"),
+    "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, t5, kerple-log, kerple-power, fire, sandwich, got 'rope'"),
     "a wave of no dimensions": (lambda tmp: examine_encoding("sinusoidal", dim=0), "encoding: dim must be a whole number of at least 1, got 0"),
     "a heat map too tall": (lambda tmp: examine_encoding("sinusoidal", length=10**6), "length must be at most 2,048, got 1,000,000"),
     "a wave of one dimension": (lambda tmp: examine_encoding("sinusoidal", dim=1), "dim must be"),

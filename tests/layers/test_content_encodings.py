@@ -16,6 +16,7 @@ import torch
 from torch.autograd import gradcheck
 
 from headwise.core import Causal, Explicit, Padding, SlidingWindow
+from headwise.layers import Chain, MultiHeadAttention
 from headwise.layers.positions import deberta
 from tests.core.cases import make_mask
 from tests.core.paths import force_small_blocks
@@ -193,3 +194,21 @@ def test_dropout_of_the_layer(monkeypatch, name):
     assert torch.equal(layer(x), layer(x))
     layer.train()
     assert not torch.equal(layer(x), layer(x))
+
+
+def test_a_chain_passes_on_what_they_need():
+    """Two forget gates, one in a chain of its own, Shaw and DeBERTa: terms add up, each with its features."""
+    parts = [form(name) for name in ("forget gate", "shaw", "deberta", "forget gate")]
+    chain = Chain(parts[0], parts[1], Chain(parts[2], parts[3]))
+    assert chain.acts_on == ("scores", "values")
+    assert chain.content_scale == 3**-0.5
+    x, at = tokens(), ORDERS["from 0"]
+    q, k = words(2, 4, LENGTH, 3), words(2, 2, LENGTH, 3)
+    together = bias_of(chain, q, k, at, at, tokens=x)
+    alone = [bias_of(part, q, k, at, at, tokens=x) for part in parts]
+    torch.testing.assert_close(together, sum(alone), **EXACT)
+    weights = torch.rand(2, 4, LENGTH, LENGTH, dtype=torch.float64)
+    assert torch.equal(chain.value_bias(weights, at, at), parts[1].value_bias(weights, at, at))
+    layer = MultiHeadAttention(MODEL_DIM, 4, kv_heads=2, position=chain, mask=Causal()).double()
+    assert layer(x).isfinite().all()
+    assert Chain(form("cope")).features(x) is None

@@ -59,7 +59,8 @@ def _score_terms(
 ) -> Tensor:
     bias: Callable[..., Tensor] = position.bias
     more = {} if features is None else {"features": features[..., columns]}
-    return bias(q, k, query_positions[..., rows], key_positions[..., columns], visible, **more)
+    at_queries, at_keys = _at(query_positions, rows, position), _at(key_positions, columns, position)
+    return bias(q, k, at_queries, at_keys, visible, **more)
 
 
 def _value_terms(
@@ -70,4 +71,9 @@ def _value_terms(
     rows: slice | Tensor,
     columns: slice,
 ) -> Tensor:
-    return position.value_bias(weights, query_positions[..., rows], key_positions[..., columns])
+    at_queries, at_keys = _at(query_positions, rows, position), _at(key_positions, columns, position)
+    return position.value_bias(weights, at_queries, at_keys)
+
+
+def _at(positions: Tensor, where: slice | Tensor, position: PositionalEncoding) -> Tensor:
+    return positions[..., where, :] if position.axes > 1 else positions[..., where]

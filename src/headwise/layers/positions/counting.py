@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from headwise.layers.positions.distances import can_be_read
 
 
 def counted(
@@ -35,8 +36,7 @@ def counted(
 
 def _order(positions: Tensor) -> Tensor | None:
     """Which key comes first, second, ..; None where they are known to be in order, which saves two copies."""
-    can_be_read = not torch.compiler.is_compiling() and not positions.is_meta
-    if can_be_read and bool((positions.diff(dim=-1) >= 0).all()):
+    if can_be_read(positions) and bool((positions.diff(dim=-1) >= 0).all()):
         return None
     return positions.argsort(dim=-1, stable=True)
 

@@ -12,8 +12,9 @@ from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
 from headwise.core.errors import HeadwiseError
 from headwise.core.shapes import check_positive
+from headwise.layers.positions.distances import check_heads, differences
 from headwise.layers.positions.encoding import PositionalEncoding
-from headwise.layers.positions.tables import ahead, check_heads, check_width, entries_read, read
+from headwise.layers.positions.tables import check_width, entries_read, read
 
 _SCORES_AT_ONCE = 2**21  # of some keys with the rows of the table that a block of queries reads
 
@@ -109,7 +110,7 @@ class DeBERTa(PositionalEncoding):
         check_width(q, self.head_dim, who="DeBERTa", what="head_dim", why="Rows are projected to that width")
         with without_autocast(q.device):
             q, k = wide(q), wide(k)
-            behind = -ahead(query_positions, key_positions)
+            behind = differences(query_positions, key_positions)
             asked = read(q @ self._rows(self.key, q).mT, self._entry(behind))
             third = self._entry(behind if self.third_row == "released" else -behind).mT
             bias: Tensor = (asked + self._by_keys(k, third)) * (3 * self.head_dim) ** -0.5

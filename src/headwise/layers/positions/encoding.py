@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -20,8 +18,9 @@ class PositionalEncoding(nn.Module):
     An encoding may also read more of each token than its query and key (``features``), and set how much the
     score of content weighs beside its own terms (``content_scale``, a factor on the layer's scale).
 
-    The class attributes are claims, which the tests hold an encoding to:
+    The attributes are claims of the class (of the object in a Chain), which the tests hold an encoding to:
 
+    - ``axes``: numbers in a position, 2 for a row and a column; ``positions`` then have a last axis for them;
     - ``acts_on``: the places it acts on, of "embeddings", "queries and keys", "scores", "values";
     - ``relative``: adding one number to all positions changes nothing;
     - ``any_length``: defined at every position, beyond those it was trained on too;
@@ -29,12 +28,13 @@ class PositionalEncoding(nn.Module):
     - ``source``: where the formula is published.
     """
 
+    axes: int = 1
     acts_on: tuple[str, ...] = ()
     content_scale: float = 1.0
-    relative: ClassVar[bool]
-    any_length: ClassVar[bool]
-    cacheable: ClassVar[bool]
-    source: ClassVar[str]
+    relative: bool
+    any_length: bool
+    cacheable: bool
+    source: str
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]

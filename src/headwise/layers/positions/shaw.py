@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
 from headwise.core.shapes import check_positive
+from headwise.layers.positions.distances import check_heads, differences
 from headwise.layers.positions.encoding import PositionalEncoding
-from headwise.layers.positions.tables import ahead, check_heads, check_width, collected, read
+from headwise.layers.positions.tables import check_width, collected, read
 
 
 class Shaw(PositionalEncoding):
@@ -106,8 +107,8 @@ class Shaw(PositionalEncoding):
         return gained
 
     def _entry(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        distance = ahead(query_positions, key_positions)
-        return distance.clamp(-self.max_distance, self.max_ahead).long() + self.max_distance
+        ahead = -differences(query_positions, key_positions)
+        return ahead.clamp(-self.max_distance, self.max_ahead).long() + self.max_distance
 
     def extra_repr(self) -> str:
         behind = f"max_distance={self.max_distance}, max_ahead={self.max_ahead}"

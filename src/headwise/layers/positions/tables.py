@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
-
-
-def ahead(
-    query_positions: Int[Tensor, "*batch query"], key_positions: Int[Tensor, "*batch key"]
-) -> Int[Tensor, "rows query key"]:
-    """How far each key stands after each query, ``n - m``; one matrix, or one for each row of the batch.
-
-    >>> ahead(torch.tensor([5]), torch.tensor([4, 5, 7]))
-    tensor([[[-1,  0,  2]]])
-    """
-    distance = key_positions[..., None, :] - query_positions[..., :, None]
-    return distance if distance.dim() == 3 else distance[None]
+from headwise.layers.positions.distances import can_be_read
 
 
 def read(
@@ -50,7 +38,7 @@ def entries_read(entry: Int[Tensor, "rows query key"], entries: int) -> tuple[in
     >>> entries_read(torch.tensor([[[2, 2, 1]]]), 5)
     (1, 3)
     """
-    if torch.compiler.is_compiling() or entry.is_meta or not entry.numel():
+    if not can_be_read(entry):
         return 0, entries
     low, high = entry.aminmax()
     return int(low), int(high) + 1
@@ -70,23 +58,6 @@ def check_width(of: Tensor, expected: int, *, who: str, what: str, why: str) -> 
         got=str(expected),
         why=why,
         do=f"Build {who} with {what}={of.shape[-1]}",
-    )
-
-
-def check_heads(q: Tensor, heads: int, *, who: str) -> None:
-    """Refuse queries of another number of heads than the encoding has parameters for.
-
-    >>> check_heads(torch.zeros(1, 2, 5, 8), 2, who="TransformerXL")
-    """
-    if q.shape[1] == heads:
-        return
-    raise HeadwiseError(
-        who=who,
-        what="heads",
-        expected=f"{q.shape[1]}, the number of query heads",
-        got=str(heads),
-        why="Each head has parameters of its own",
-        do=f"Build {who} with heads={q.shape[1]}",
     )
 
 

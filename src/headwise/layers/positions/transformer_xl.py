@@ -10,8 +10,9 @@ from headwise.core.autocast import without_autocast
 from headwise.core.blocks import wide
 from headwise.core.shapes import check_positive
 from headwise.layers.positions.angles import check_base, cosines_and_sines
+from headwise.layers.positions.distances import check_heads, differences
 from headwise.layers.positions.encoding import PositionalEncoding
-from headwise.layers.positions.tables import ahead, check_heads, check_width, read
+from headwise.layers.positions.tables import check_width, read
 
 
 class TransformerXL(PositionalEncoding):
@@ -107,7 +108,7 @@ class TransformerXL(PositionalEncoding):
         distances = torch.arange(-max_distance, max_distance + 1, device=asked.device)
         cosine, sine = cosines_and_sines(distances, self.model_dim, self.base, asked.dtype)
         waves = torch.cat((sine, cosine[:, : self.model_dim // 2]), dim=-1)
-        behind = -ahead(query_positions, key_positions).clamp(-max_distance, max_distance).long()
+        behind = differences(query_positions, key_positions).clamp(-max_distance, max_distance).long()
         return read(asked @ waves.mT, behind + max_distance)
 
     def _turned(self, asked: Tensor, query_positions: Tensor) -> Tensor:
