@@ -26,6 +26,7 @@ from tests.layers.transformer.small import (
     blocks,
     exact,
     gpt,
+    llama,
     random_tokens,
     translator,
 )
@@ -37,19 +38,25 @@ RIGHT = LEFT.flip(1)
 every_model = pytest.mark.parametrize("name", MODELS)
 
 
-@pytest.mark.parametrize("name", WRITERS)
-def test_check_finds_no_fault_in_a_writer(name):
-    torch.manual_seed(0)
-    checked = check.model(MODELS[name](), expect="causal order-aware", make=MODELS[name])
+def verdicts(checked):
     assert [outcome.name for outcome in checked.failures] == []
-    assert {"causality", "left padding", "right padding"} <= {
-        outcome.name for outcome in checked.outcomes if outcome.verdict == "holds"
-    }
+    return {outcome.name for outcome in checked.outcomes if outcome.verdict == "holds"}
+
+
+def test_check_finds_no_fault_in_a_writer():
+    checked = check.model(llama(), expect="causal order-aware relative", make=llama)
+    assert {"causality", "shift", "left padding", "right padding", "lifecycle"} <= verdicts(checked)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_writers_are_causal_and_blind_to_padding(name):
+    checked = check.model(MODELS[name](), expect="causal", only="causality padding")
+    assert verdicts(checked) == {"causality", "left padding", "right padding", "pad content"}
 
 
 def test_check_finds_no_fault_in_an_encoder():
     checked = check.model(bert(), expect="bidirectional order-aware", make=bert)
-    assert [outcome.name for outcome in checked.failures] == []
+    assert {"left padding", "right padding", "lifecycle"} <= verdicts(checked)
 
 
 def test_check_finds_no_fault_in_blocks_with_a_memory():
