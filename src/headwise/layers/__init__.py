@@ -1,5 +1,6 @@
 """Room 1, build: the attention layer and every positional encoding. Imports core only."""
 
+from headwise.layers.cache import FixedCache, KVCache, MemoryCache, RingCache
 from headwise.layers.multi_head_attention import Attended, MultiHeadAttention
 from headwise.layers.positions import (
     ALiBi,
@@ -37,17 +38,21 @@ __all__ = [
     "Block",
     "Decoder",
     "Encoder",
+    "FixedCache",
     "GatedMLP",
     "Greedy",
     "Integers",
+    "KVCache",
     "LanguageModel",
     "Learned",
+    "MemoryCache",
     "MultiHeadAttention",
     "NoPosition",
     "PositionalEncoding",
     "PostNorm",
     "PreNorm",
     "Residual",
+    "RingCache",
     "Rotary",
     "Sample",
     "Sinusoidal",
