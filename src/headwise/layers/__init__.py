@@ -14,6 +14,7 @@ from headwise.layers.positions import (
 from headwise.layers.transformer import (
     MLP,
     Block,
+    BlockCache,
     Decoder,
     Encoder,
     GatedMLP,
@@ -36,6 +37,7 @@ __all__ = [
     "ALiBi",
     "Attended",
     "Block",
+    "BlockCache",
     "Decoder",
     "Encoder",
     "FixedCache",

@@ -1,6 +1,6 @@
 """The small Transformer: MLPs, blocks, stacks, models of tokens, and text written by one."""
 
-from headwise.layers.transformer.block import Block, make_blocks
+from headwise.layers.transformer.block import Block, BlockCache, make_blocks
 from headwise.layers.transformer.generate import generate
 from headwise.layers.transformer.mlp import MLP, GatedMLP
 from headwise.layers.transformer.picking import Greedy, Sample
@@ -13,6 +13,7 @@ from headwise.layers.transformer.token_model import LanguageModel, TokenModel
 __all__ = [
     "MLP",
     "Block",
+    "BlockCache",
     "Decoder",
     "Encoder",
     "GatedMLP",

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask
 from headwise.core.shapes import check_positive, described
+from headwise.layers.cache import KVCache, MemoryCache
 from headwise.layers.transformer.mlp import MLP
 from headwise.layers.transformer.resetting import reset_children
 from headwise.layers.transformer.residual import PreNorm, Residual
 
 OfWidth = Callable[[int], nn.Module]
+
+
+class BlockCache(NamedTuple):
+    """What one block remembers: the tokens so far, and the memory it reads if it reads one.
+
+    >>> BlockCache(KVCache(), None)
+    BlockCache(tokens=KVCache(0 tokens), memory=None)
+    """
+
+    tokens: KVCache
+    memory: MemoryCache | None
 
 
 class Block(nn.Module):
@@ -37,6 +50,10 @@ class Block(nn.Module):
         """Draw the weights of every part anew."""
         reset_children(self)
 
+    def new_cache(self, make: Callable[[], KVCache] = KVCache) -> BlockCache:
+        """An empty cache for this block; ``make`` makes the one of its tokens."""
+        return BlockCache(make(), None if self.cross is None else MemoryCache())
+
     def forward(
         self,
         x: Float[Tensor, "batch query model_dim"],
@@ -46,8 +63,12 @@ class Block(nn.Module):
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_mask: Mask | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: BlockCache | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
-        """``mask`` says which tokens see each other, ``memory_mask`` what they see of the memory."""
+        """``mask`` says which tokens see each other, ``memory_mask`` what they see of the memory.
+
+        With a ``cache``, the tokens of ``x`` come after those that it holds.
+        """
         if (memory is None) != (self.cross is None):
             raise HeadwiseError(
                 who="Block",
@@ -57,11 +78,12 @@ class Block(nn.Module):
                 why="A memory is read by cross-attention and by nothing else",
                 do="Build blocks with cross= for a decoder that reads an encoder, and only for such a one",
             )
-        x = self.attention(x, mask=mask, positions=positions)
+        of_tokens = {} if cache is None else {"cache": cache.tokens}
+        x = self.attention(x, mask=mask, positions=positions, **of_tokens)
         if self.cross is not None:
-            x = self.cross(
-                x, memory, mask=memory_mask, positions=positions, memory_positions=memory_positions
-            )
+            given = {"mask": memory_mask, "positions": positions, "memory_positions": memory_positions}
+            of_memory = {} if cache is None else {"cache": cache.memory}
+            x = self.cross(x, memory, **given, **of_memory)
         out: Tensor = self.mlp(x)
         return out
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor, nn
+from torch.nn.functional import pad
 
 from headwise.core import HeadwiseError, Mask
 from headwise.core.masks import Padding
 from headwise.core.shapes import check_positive, described
+from headwise.layers.cache import KVCache
 from headwise.layers.transformer.picking import Greedy, Pick
 from headwise.layers.transformer.token_model import LanguageModel
 
@@ -31,6 +33,7 @@ def generate(
     memory: Float[Tensor, "batch key memory_dim"] | None = None,
     memory_mask: Mask | None = None,
     memory_positions: Int[Tensor, "*batch key"] | None = None,
+    make_cache: Callable[[], KVCache] | None = KVCache,
 ) -> Int[Tensor, "batch longer"]:
     """The tokens and up to ``count`` more, each picked by the scores that the model gives after the last.
 
@@ -49,6 +52,9 @@ def generate(
         memory: what a decoder with cross-attention reads, such as ``transformer.encoder(source)``.
         memory_mask: which of it is real.
         memory_positions: where its tokens stand.
+        make_cache: makes the cache of each layer, such as ``partial(RingCache, window=128)``. With None
+            there is no cache, and each step reads the whole text again: for encodings whose keys do not
+            stay valid.
 
     Raises HeadwiseError if there is no token to start with, if a row ends in padding, or if count is below 1.
 
@@ -61,27 +67,36 @@ def generate(
     torch.Size([1, 7])
     """
     check_positive(count, who="generate", what="count")
-    keep = torch.ones_like(tokens, dtype=torch.bool) if keep is None else keep
     _check_ends(tokens, keep)
+    cache = None if make_cache is None else model.new_cache(make_cache)
     done = torch.zeros_like(tokens[:, 0], dtype=torch.bool)
+    unread, unread_keep = tokens, keep
     with evaluation(model):
         for _ in range(count):
             hidden = model.hidden(
-                tokens,
+                unread,
                 memory,
-                keep=keep,
+                keep=unread_keep,
                 memory_mask=memory_mask,
                 memory_positions=memory_positions,
+                cache=cache,
             )
             new = pick(model.logits(hidden[:, -1]), generator)
             if stop is not None:
                 new = new.masked_fill(done, stop)
                 done = done | (new == stop)
             tokens = torch.cat((tokens, new[:, None]), dim=1)
-            keep = torch.cat((keep, torch.ones_like(keep[:, :1])), dim=1)
             if stop is not None and bool(done.all()):
                 break
+            unread, unread_keep = (
+                (tokens, _lengthened(keep, tokens)) if cache is None else (new[:, None], None)
+            )
     return tokens
+
+
+def _lengthened(keep: Tensor | None, tokens: Tensor) -> Tensor | None:
+    """The new tokens are real ones."""
+    return None if keep is None else pad(keep, (0, tokens.shape[1] - keep.shape[1]), value=True)
 
 
 @contextmanager
@@ -104,9 +119,10 @@ def evaluation(model: nn.Module) -> Iterator[None]:
             part.training = True
 
 
-def _check_ends(tokens: Tensor, keep: Tensor) -> None:
-    Padding(keep).check(batch=tokens.shape[0], heads=1, queries=tokens.shape[1], keys=tokens.shape[1])
-    if tokens.shape[1] and bool(keep[:, -1].all()):
+def _check_ends(tokens: Tensor, keep: Tensor | None) -> None:
+    if keep is not None:
+        Padding(keep).check(batch=tokens.shape[0], heads=1, queries=tokens.shape[1], keys=tokens.shape[1])
+    if tokens.shape[1] and (keep is None or bool(keep[:, -1].all())):
         return
     raise HeadwiseError(
         who="generate",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headwise.core import Causal, Mask
-from headwise.layers.transformer.block import Block
+from headwise.core import Causal, HeadwiseError, Mask
+from headwise.layers.cache import KVCache
+from headwise.layers.transformer.block import Block, BlockCache
 from headwise.layers.transformer.resetting import reset_children
 
 
@@ -31,6 +33,10 @@ class Stack(nn.Module):
         """Draw the weights of every block and of the norm anew."""
         reset_children(self)
 
+    def new_cache(self, make: Callable[[], KVCache] = KVCache) -> list[BlockCache]:
+        """An empty cache for each block; ``make`` may be ``partial(RingCache, window=128)``, say."""
+        return [cast(Block, block).new_cache(make) for block in self.blocks]
+
     def forward(
         self,
         x: Float[Tensor, "batch query model_dim"],
@@ -40,9 +46,11 @@ class Stack(nn.Module):
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_mask: Mask | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: Sequence[BlockCache] | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
-        """All blocks get the same masks, positions and memory."""
-        for block in self.blocks:
+        """All blocks get the same masks, positions and memory, and each its own cache, from `new_cache`."""
+        caches = _one_for_each(self.blocks, cache)
+        for block, own in zip(self.blocks, caches, strict=True):
             x = block(
                 x,
                 memory,
@@ -50,6 +58,7 @@ class Stack(nn.Module):
                 positions=positions,
                 memory_mask=memory_mask,
                 memory_positions=memory_positions,
+                cache=own,
             )
         return x if self.norm is None else self.norm(x)
 
@@ -91,8 +100,9 @@ class Decoder(Stack):
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_mask: Mask | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: Sequence[BlockCache] | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
-        """All blocks get the same masks, positions and memory."""
+        """All blocks get the same masks, positions and memory, and each its own cache, from `new_cache`."""
         return super().forward(
             x,
             memory,
@@ -100,4 +110,22 @@ class Decoder(Stack):
             positions=positions,
             memory_mask=memory_mask,
             memory_positions=memory_positions,
+            cache=cache,
         )
+
+
+def _one_for_each(
+    blocks: nn.ModuleList, cache: Sequence[BlockCache] | None
+) -> Sequence[BlockCache] | list[None]:
+    if cache is None:
+        return [None] * len(blocks)
+    if isinstance(cache, Sequence) and len(cache) == len(blocks):
+        return cache
+    raise HeadwiseError(
+        who="Stack",
+        what="cache",
+        expected=f"a list of {len(blocks)}, one for each block",
+        got=f"{len(cache)} of them" if isinstance(cache, Sequence) else type(cache).__name__,
+        why="Layers see different keys, so each remembers its own",
+        do="Take one from new_cache(), and pass the same one at each step",
+    )

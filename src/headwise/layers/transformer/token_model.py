@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from headwise.core import Mask, Padding
+from headwise.layers.cache import KVCache
+from headwise.layers.transformer.block import BlockCache
 from headwise.layers.transformer.resetting import reset_children
 from headwise.layers.transformer.stack import Stack
 from headwise.layers.transformer.token_embedding import TokenEmbedding
@@ -33,6 +37,10 @@ class TokenModel(nn.Module):
         """Draw every weight anew."""
         reset_children(self)
 
+    def new_cache(self, make: Callable[[], KVCache] = KVCache) -> list[BlockCache]:
+        """An empty cache for each block; ``make`` makes the one of its tokens."""
+        return self.stack.new_cache(make)
+
     def hidden(
         self,
         tokens: Int[Tensor, "batch length"],
@@ -44,12 +52,16 @@ class TokenModel(nn.Module):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: Sequence[BlockCache] | None = None,
     ) -> Float[Tensor, "batch length model_dim"]:
         """The vectors of the last layer.
 
         ``keep`` is True for real tokens: padding is not seen, and positions count real tokens alone unless
-        they are given. A mask is combined with that.
+        they are given. A mask is combined with that. With a ``cache``, all of these speak of the new tokens,
+        which come after those that it holds.
         """
+        if positions is None and cache:
+            positions = cache[0].tokens.next_positions(tokens.shape[1], keep, device=tokens.device)
         if keep is not None:
             padding = Padding(keep)
             padding.check(batch=tokens.shape[0], heads=1, queries=tokens.shape[1], keys=tokens.shape[1])
@@ -63,6 +75,7 @@ class TokenModel(nn.Module):
             positions=positions,
             memory_mask=memory_mask,
             memory_positions=memory_positions,
+            cache=cache,
         )
         return out
 
@@ -121,6 +134,7 @@ class LanguageModel(TokenModel):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: Sequence[BlockCache] | None = None,
     ) -> Float[Tensor, "batch length vocabulary"]:
         """At each place, the scores of the token after it. The arguments are those of `TokenModel.hidden`."""
         hidden = self.hidden(
@@ -132,5 +146,6 @@ class LanguageModel(TokenModel):
             mask=mask,
             memory_mask=memory_mask,
             memory_positions=memory_positions,
+            cache=cache,
         )
         return self.logits(hidden)
