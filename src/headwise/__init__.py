@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from headwise.core import attention as attention
     from headwise.core import attention_weights as attention_weights
     from headwise.layers import ALiBi as ALiBi
+    from headwise.layers import FixedCache as FixedCache
+    from headwise.layers import KVCache as KVCache
     from headwise.layers import Learned as Learned
+    from headwise.layers import MemoryCache as MemoryCache
     from headwise.layers import MultiHeadAttention as MultiHeadAttention
     from headwise.layers import NoPosition as NoPosition
     from headwise.layers import PositionalEncoding as PositionalEncoding
+    from headwise.layers import RingCache as RingCache
     from headwise.layers import Rotary as Rotary
     from headwise.layers import Sinusoidal as Sinusoidal
 
@@ -36,14 +40,18 @@ __all__ = [
     "Causal",
     "Documents",
     "Explicit",
+    "FixedCache",
     "HeadwiseError",
+    "KVCache",
     "Learned",
     "Mask",
+    "MemoryCache",
     "MultiHeadAttention",
     "NoPosition",
     "Padding",
     "PositionalEncoding",
     "Prefix",
+    "RingCache",
     "Rotary",
     "Sinusoidal",
     "SlidingWindow",
