@@ -25,16 +25,20 @@ if TYPE_CHECKING:
     from headwise.layers import Block as Block
     from headwise.layers import Decoder as Decoder
     from headwise.layers import Encoder as Encoder
+    from headwise.layers import FixedCache as FixedCache
     from headwise.layers import GatedMLP as GatedMLP
     from headwise.layers import Greedy as Greedy
+    from headwise.layers import KVCache as KVCache
     from headwise.layers import LanguageModel as LanguageModel
     from headwise.layers import Learned as Learned
+    from headwise.layers import MemoryCache as MemoryCache
     from headwise.layers import MultiHeadAttention as MultiHeadAttention
     from headwise.layers import NoPosition as NoPosition
     from headwise.layers import PositionalEncoding as PositionalEncoding
     from headwise.layers import PostNorm as PostNorm
     from headwise.layers import PreNorm as PreNorm
     from headwise.layers import Residual as Residual
+    from headwise.layers import RingCache as RingCache
     from headwise.layers import Rotary as Rotary
     from headwise.layers import Sample as Sample
     from headwise.layers import Sinusoidal as Sinusoidal
@@ -56,12 +60,15 @@ __all__ = [
     "Documents",
     "Encoder",
     "Explicit",
+    "FixedCache",
     "GatedMLP",
     "Greedy",
     "HeadwiseError",
+    "KVCache",
     "LanguageModel",
     "Learned",
     "Mask",
+    "MemoryCache",
     "MultiHeadAttention",
     "NoPosition",
     "Padding",
@@ -70,6 +77,7 @@ __all__ = [
     "PreNorm",
     "Prefix",
     "Residual",
+    "RingCache",
     "Rotary",
     "Sample",
     "Sinusoidal",
