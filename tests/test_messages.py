@@ -55,6 +55,8 @@ from headwise.layers import (
     Sinusoidal,
     TransformerXL,
 )
+from headwise.layers.cache import KVCache
+from headwise.layers.transformer import Sample, TokenEmbedding, generate
 from headwise.look import (
     Coverage,
     Head,
@@ -78,6 +80,7 @@ from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
 from headwise.models.weights import fill
 from headwise.models.whisper import SpeechModel
+from tests.layers.transformer import small
 
 SOURCE = Path(__file__).parents[1] / "src" / "headwise"
 MESSAGE = re.compile(r".+: .+ must be .+, got .+\. .+\. .+\.")
@@ -87,6 +90,7 @@ q = torch.zeros(2, 4, 5, 8)
 layer = MultiHeadAttention(8, heads=2)
 p = AttentionMap(q, q)
 keep = torch.ones(2, 5, dtype=torch.bool)
+TOKENS = torch.tensor([[1, 2]])
 
 
 def without(*names):
@@ -307,6 +311,22 @@ BAD_CALLS = {
     "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
+    "a memory that nobody reads": (lambda tmp: small.gpt()(TOKENS, x), "Block: memory must be None in a block without cross-attention, got float32 of shape [2, 5, 8]"),
+    "no memory to read": (lambda tmp: small.translator().decoder(TOKENS), "Block: memory must be a tensor, got None"),
+    "a cache of another depth": (lambda tmp: small.gpt()(TOKENS, cache=small.gpt().new_cache()[:1]), "Stack: cache must be a list of 2, one for each block, got 1 of them"),
+    "the cache of one layer for all": (lambda tmp: small.gpt().stack(x, cache=KVCache()), "got KVCache"),
+    "an encoding of scores for tokens": (lambda tmp: TokenEmbedding(9, 8, position=Rotary()), "TokenEmbedding: position must be an encoding that acts on embeddings, got Rotary", "no effect"),
+    "tokens that are no integers": (lambda tmp: small.gpt()(x[..., 0]), "TokenEmbedding: tokens must be integers [batch length], got float32 of shape [2, 5]"),
+    "tokens without a batch": (lambda tmp: small.gpt()(TOKENS[0]), "got int64 of shape [2]"),
+    "a token beyond the vocabulary": (lambda tmp: small.gpt()(TOKENS + 10), "tokens must be from 0 to 10, got 11 to 12"),
+    "a negative token": (lambda tmp: small.gpt()(TOKENS - 2), "got -1 to 0"),
+    "segments of a model without": (lambda tmp: small.gpt()(TOKENS, segments=TOKENS), "TokenEmbedding: segments must be None without a table for them"),
+    "a third segment of two": (lambda tmp: small.bert()(TOKENS, segments=TOKENS), "segments must be from 0 to 1, got 1 to 2"),
+    "no heat": (lambda tmp: Sample(temperature=0), "Sample: temperature must be above 0, got 0", "Use Greedy()"),
+    "more than all of the chance": (lambda tmp: Sample(top_p=1.5), "Sample: top_p must be above 0 and at most 1, got 1.5"),
+    "a text that begins with nothing": (lambda tmp: generate(small.gpt(), TOKENS[:, :0], 1), "generate: tokens must be at least one token in each row, and the last one real, got int64 of shape [1, 0]"),
+    "a text padded on the right": (lambda tmp: generate(small.gpt(), TOKENS, 1, keep=TOKENS == 1), "got a row that ends in padding", "pad on the left"),
+    "no blocks": (lambda tmp: small.blocks(0), "make_blocks: depth must be a whole number of at least 1, got 0"),
     "a head that is no head": (lambda tmp: Head.parse("3,5"), "a head must be a layer and a number from 0, as 3.5, (3, 5) or encoder.layer.0.attention:5, got '3,5'"),
     "a layer that is not seen": (lambda tmp: remove("4.0"), "ablate: the layer of head 4.0 must be one that made an attention call while it was watched, got 4. Layers that made one are 0 (the model)"),
     "a head out of range": (lambda tmp: remove("0.2"), "ablate: the head of 0.2 must be from 0 to 1, got 2. Layer 0 (the model) has 2 heads"),

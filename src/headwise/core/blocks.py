@@ -43,7 +43,9 @@ def in_blocks(
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
     most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
-    whole = Cut(q, k, v, Block(slice(0, queries), slice(0, keys), keys - queries))
+    # the first of all cuts: one query of a window reads the window, not a whole cache
+    block = Block(slice(0, queries), slice(0, keys), keys - queries).part(0, queries, how.mask)
+    whole = Cut(q, k[:, :, block.columns], v[:, :, block.columns], block)
     recompute = False
     if torch.is_grad_enabled():
         with torch.no_grad():

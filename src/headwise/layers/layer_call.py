@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.core import AttentionMap, Mask
+from headwise.layers.cache.kv_cache import KVCache
 
 
 class Given(TypedDict, total=False):
@@ -17,6 +18,7 @@ class Given(TypedDict, total=False):
     mask: Mask | None
     positions: Int[Tensor, "*batch query"] | None
     memory_positions: Int[Tensor, "*batch key"] | None
+    cache: KVCache | None
     head_mask: Float[Tensor, "*batch heads"] | None
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
 from headwise.core import AttentionMap, Mask, attention
 from headwise.layers.block_terms import score_terms, value_terms
+from headwise.layers.cache.kv_cache import KVCache
+from headwise.layers.cache.turn import Turn
 from headwise.layers.gates import OutputGate
 from headwise.layers.head_norm import HeadNorm
 from headwise.layers.layer_arguments import (
@@ -118,13 +119,16 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: KVCache | None = None,
         head_mask: Float[Tensor, "*batch heads"] | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
         """Attend from ``x`` to ``memory``, or to ``x`` itself; positions count from 0 unless given.
 
+        With a ``cache`` the tokens of ``x`` come after those that it holds, in slots and in positions, and
+        are remembered in it; padding named by the mask, of these tokens or of all so far, is remembered too.
         ``head_mask``, a number for each head or for each head of each row, multiplies what heads give.
         """
-        call = self._project(x, memory, mask, positions, memory_positions, head_mask)
+        call = self._project(x, memory, mask, positions, memory_positions, cache, head_mask)
         return self._mix(self._heads(call))
 
     def with_weights(
@@ -134,7 +138,7 @@ class MultiHeadAttention(nn.Module):
         **given: Unpack[Given],
     ) -> Attended:
         """The same output to the last bit, and the weights of each head, before dropout, as a lazy map."""
-        call = self._project(x, memory, **given)
+        call = self._project(x, memory, **given, outlives=True)
         weights = AttentionMap(call.q, call.k, **call.how)
         return Attended(self._mix(self._heads(call)), weights)
 
@@ -175,10 +179,18 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
         positions: Tensor | None = None,
         memory_positions: Tensor | None = None,
+        cache: KVCache | None = None,
         head_mask: Tensor | None = None,
+        outlives: bool = False,
     ) -> Call:
         weight = self.query.weight
         check_embeddings(x, self.model_dim, weight, what="x")
+        check_head_mask(head_mask, self.heads, x.shape[0])
+        mask = mask if self.mask is None else self.mask if mask is None else self.mask & mask
+        if cache is not None:
+            turn = Turn(cache, self.position, x, memory=memory, mask=mask, heads=self.heads)
+            positions = turn.positions(positions)
+            memory, memory_positions = turn.memory(memory_positions, self.memory_dim)
         positions = token_positions(x, positions, self.position)
         x = self.position.embed(x, positions)
         if memory is None:
@@ -198,13 +210,16 @@ class MultiHeadAttention(nn.Module):
         q, k = (q, k) if self.head_norm is None else self.head_norm.before(q, k)
         q, k = self.position.rotate(q, k, positions, memory_positions)
         q, k = (q, k) if self.head_norm is None else self.head_norm.after(q, k)
-        check_head_mask(head_mask, self.heads, x.shape[0])
-        bias = score_terms(self.position, positions, memory_positions, self.position.features(memory))
+        features = self.position.features(memory)
+        if cache is not None:
+            cached = turn.store(k, v, positions, memory_positions, features)
+            cached = cached.copy() if outlives else cached
+            k, v, memory_positions, mask = cached.k, cached.v, cached.positions, cached.mask(turn.mask)
+            features = cached.features
+        bias = score_terms(self.position, positions, memory_positions, features)
         value_bias = value_terms(self.position, positions, memory_positions)
-        both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
-        sinks = logits_of(self.sinks, q)
         scale = self.scale * self.position.content_scale
-        how = How(mask=both, bias=bias, scale=scale, softcap=self.softcap, sinks=sinks)
+        how = How(mask=mask, bias=bias, scale=scale, softcap=self.softcap, sinks=logits_of(self.sinks, q))
         return Call(x, q, k, v, how, head_mask, value_bias)
 
     def extra_repr(self) -> str:
