@@ -56,7 +56,7 @@ class CoPE(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "batch heads query key"]:
         last, head_dim = self.table.shape[0] - 1, self.table.shape[1]
         check_width(q, head_dim, who="CoPE", what="head_dim", why="The table holds vectors of that width")
