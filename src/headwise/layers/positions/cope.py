@@ -65,7 +65,8 @@ class CoPE(PositionalEncoding):
             gates = grouped_product(q * head_dim**-0.5, wide(k).mT).sigmoid()
             scores = q @ self.table.to(q).mT
         position = counted(gates, query_positions, key_positions, visible)[0].clamp(max=last)
-        below = position.detach().long()  # cut, which is rounded down: none is negative
+        # cut, which is rounded down, as none is negative; a query of NaN has no position, and stays NaN
+        below = position.detach().nan_to_num(0.0).long()
         at_below = scores.gather(-1, below)
         at_above = scores.gather(-1, (below + 1).clamp(max=last))
         return torch.lerp(at_below, at_above, position - below)
