@@ -55,7 +55,9 @@ ENCODINGS = {
     "swin": lambda model_dim, heads: OnALine(SwinTable(heads, window=(300, 1), std=1.0)),
     "beit": lambda model_dim, heads: OnALine(BEiTTable(heads, window=(300, 1), std=1.0)),
     "log-cpb": lambda model_dim, heads: OnALine(LogCPB(heads, window=(9, 5), width=16)),
-    "chain": lambda model_dim, heads: Chain(Sinusoidal(layout="halves"), Rotary(), KerpleLog(heads)),
+    "chain": lambda model_dim, heads: Chain(
+        Sinusoidal(layout="halves"), Rotary(), KerpleLog(heads), Shaw(model_dim // heads, std=1.0)
+    ),
 }
 ORDERED = [name for name in ENCODINGS if name != "none"]
 RELATIVE = [name for name in ENCODINGS if ENCODINGS[name](4, 2).relative]

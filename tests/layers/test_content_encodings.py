@@ -212,3 +212,15 @@ def test_a_chain_passes_on_what_they_need():
     layer = MultiHeadAttention(MODEL_DIM, 4, kv_heads=2, position=chain, mask=Causal()).double()
     assert layer(x).isfinite().all()
     assert Chain(form("cope")).features(x) is None
+
+
+@forms
+def test_a_query_of_nan_spoils_its_own_row_alone(name):
+    """Nothing raises, and the rows of the batch that hold numbers are what they are without it."""
+    layer, x = layer_of(name, mask=Causal()), tokens()
+    alone = layer(x)
+    bad = x.clone()
+    bad[0, LENGTH - 1] = torch.nan
+    output = layer(bad)
+    assert output[0, LENGTH - 1].isnan().all()
+    torch.testing.assert_close(output[1], alone[1], **EXACT)

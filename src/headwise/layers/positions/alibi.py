@@ -51,7 +51,7 @@ class ALiBi(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "#batch heads query key"]:
         check_heads(q, self.heads, who="ALiBi")
         dtype = torch.promote_types(q.dtype, torch.float32)

@@ -56,7 +56,7 @@ class CoPE(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "batch heads query key"]:
         last, head_dim = self.table.shape[0] - 1, self.table.shape[1]
         check_width(q, head_dim, who="CoPE", what="head_dim", why="The table holds vectors of that width")
@@ -65,7 +65,8 @@ class CoPE(PositionalEncoding):
             gates = grouped_product(q * head_dim**-0.5, wide(k).mT).sigmoid()
             scores = q @ self.table.to(q).mT
         position = counted(gates, query_positions, key_positions, visible)[0].clamp(max=last)
-        below = position.detach().long()  # cut, which is rounded down: none is negative
+        # cut, which is rounded down, as none is negative; a query of NaN has no position, and stays NaN
+        below = position.detach().nan_to_num(0.0).long()
         at_below = scores.gather(-1, below)
         at_above = scores.gather(-1, (below + 1).clamp(max=last))
         return torch.lerp(at_below, at_above, position - below)

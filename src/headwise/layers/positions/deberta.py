@@ -104,7 +104,7 @@ class DeBERTa(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "batch heads query key"]:
         check_heads(q, self.heads, who="DeBERTa")
         check_width(q, self.head_dim, who="DeBERTa", what="head_dim", why="Rows are projected to that width")

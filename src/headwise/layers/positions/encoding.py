@@ -58,7 +58,7 @@ class PositionalEncoding(nn.Module):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "#batch #heads query key"]:
         """What is added to the scaled scores of these queries and keys; called for a block of queries.
 

@@ -72,7 +72,7 @@ class ForgetGate(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
         features: Float[Tensor, "batch heads key"] | None = None,
     ) -> Float[Tensor, "batch heads query key"]:
         shape = [k.shape[0], q.shape[1], k.shape[2]]

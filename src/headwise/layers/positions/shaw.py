@@ -83,7 +83,7 @@ class Shaw(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "batch heads query key"]:
         width, why = self.key_table.shape[-1], "The table holds vectors of that width"
         check_width(q, width, who="Shaw", what="head_dim", why=why)

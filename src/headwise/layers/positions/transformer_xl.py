@@ -82,7 +82,7 @@ class TransformerXL(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "batch heads query key"]:
         check_heads(q, self.heads, who="TransformerXL")
         check_width(q, self.head_dim, who="TransformerXL", what="head_dim", why="u and v have that width")
