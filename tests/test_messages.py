@@ -43,7 +43,17 @@ from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
-from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
+from headwise.layers import (
+    ALiBi,
+    GatePerChannel,
+    GatePerHead,
+    Learned,
+    MultiHeadAttention,
+    MultiHeadLatentAttention,
+    Rotary,
+    Sinks,
+    Sinusoidal,
+)
 from headwise.look import (
     Coverage,
     Head,
@@ -240,6 +250,22 @@ BAD_CALLS = {
     "a layer with the class of a mask": (lambda tmp: MultiHeadAttention(8, heads=2, mask=Causal), "MultiHeadAttention: mask must be a Mask"),
     "a layer with dropout in percent": (lambda tmp: MultiHeadAttention(8, heads=2, dropout=10), "dropout must be a rate of at least 0 and below 1, got 10"),
     "dropout in words": (lambda tmp: attention(q, q, q, dropout="0.1"), "dropout must be a rate of at least 0 and below 1, got '0.1'"),
+    "a layer's softcap of 0": (lambda tmp: MultiHeadAttention(8, heads=2, softcap=0.0), "MultiHeadAttention: softcap must be a number above 0, or None, got 0.0"),
+    "a scale by name": (lambda tmp: MultiHeadAttention(8, heads=2, scale="t5"), "scale must be a finite number, or None for 1 / sqrt(head_dim), got 't5'", "1.0 for T5"),
+    "a head norm that names no order": (lambda tmp: MultiHeadAttention(8, heads=2, head_norm=torch.nn.LayerNorm(4)), "head_norm must be NormBeforeRotation or NormAfterRotation, got LayerNorm(", "different functions"),
+    "sinks of too many heads": (lambda tmp: MultiHeadAttention(8, heads=2, sinks=Sinks(3)), "sinks must be Sinks(2) or one finite number, got Sinks(heads=3)"),
+    "sinks as a flag": (lambda tmp: MultiHeadAttention(8, heads=2, sinks=True), "sinks must be Sinks(2) or one finite number, got True", "0.0 for the softmax plus one"),
+    "a gate of other sizes": (lambda tmp: MultiHeadAttention(8, heads=2, gate=GatePerHead(8, 3)), "gate must be GatePerHead(8, 2) or GatePerChannel(8, 2, 4), got GatePerHead("),
+    "a gate of another width": (lambda tmp: MultiHeadAttention(8, heads=2, gate=GatePerHead(6, 2)), "gate must be GatePerHead(8, 2) or GatePerChannel(8, 2, 4), got GatePerHead("),
+    "a gate for no value": (lambda tmp: GatePerChannel(8, 2, 0), "GatePerChannel: value_dim must be a whole number of at least 1, got 0"),
+    "a gate for no head": (lambda tmp: GatePerHead(8, 0), "GatePerHead: heads must be a whole number of at least 1, got 0"),
+    "sinks of no heads": (lambda tmp: Sinks(0), "Sinks: heads must be a whole number of at least 1, got 0"),
+    "values of no width": (lambda tmp: MultiHeadAttention(8, heads=2, value_dim=0), "value_dim must be a whole number of at least 1, got 0"),
+    "a head mask for other heads": (lambda tmp: layer(x, head_mask=torch.ones(3)), "head_mask must be floating-point of shape [2] or [2, 2], got float32 of shape [3]"),
+    "a head mask of booleans": (lambda tmp: layer(x, head_mask=torch.ones(2).bool()), "head_mask must be floating-point", "1.0 to keep a head"),
+    "latents where scores are biased": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=4, head_dim=4, rotary_dim=2, position=ALiBi(2)), "MultiHeadLatentAttention: position must be an encoding that turns queries and keys, got ALiBi, which acts on the scores"),
+    "latents of no width": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=0, head_dim=4, rotary_dim=2), "MultiHeadLatentAttention: kv_rank must be a whole number of at least 1, got 0"),
+    "sinks of attention for other heads": (lambda tmp: attention(q, q, q, sinks=torch.zeros(3)), "attention: sinks must be logits of shape [4], or [2, 4, 5] where batch may be 1, got float32 of shape [3]"),
     "a position by name": (lambda tmp: MultiHeadAttention(8, heads=2, position="rotary"), "position must be a PositionalEncoding such as Rotary() or Sinusoidal(), got 'rotary'"),
     "the class of an encoding": (lambda tmp: MultiHeadAttention(8, heads=2, position=Rotary), "position must be a PositionalEncoding", "with its brackets"),
     "a rotary base of 0": (lambda tmp: Rotary(base=0), "Rotary: base must be a finite number above 0, got 0"),

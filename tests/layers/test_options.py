@@ -22,6 +22,7 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 
+from headwise import check
 from headwise.core import Causal, Padding, SlidingWindow, kernel
 from headwise.layers import MultiHeadAttention, NormBeforeRotation, Rotary
 from tests.core.paths import force_small_blocks
@@ -297,6 +298,15 @@ def test_compiled_equals_eager(option):
     # the same arithmetic but for the order of a few float32 operations
     torch.testing.assert_close(compiled(x, mask=Causal()), eager, rtol=0.0, atol=20 * 2**-24 * largest)
     torch.compiler.reset()
+
+
+@every_option
+def test_check_finds_nothing(option):
+    """The room `check` knows nothing of these layers: it calls them and watches."""
+    given = OPTIONS[option](16, 2, 8)
+    layer = MultiHeadAttention(16, 2, position=Rotary(), mask=Causal(), **given)
+    checked = check.layer(layer, expect="causal relative")
+    assert [outcome.name for outcome in checked.failures] == []
 
 
 def test_a_norm_may_be_any_module():
