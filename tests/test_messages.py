@@ -47,12 +47,16 @@ from headwise.layers import (
     ALiBi,
     CoPE,
     DeBERTa,
+    FixedCache,
     ForgetGate,
     GatePerChannel,
     GatePerHead,
+    KVCache,
     Learned,
+    MemoryCache,
     MultiHeadAttention,
     MultiHeadLatentAttention,
+    RingCache,
     Rotary,
     Shaw,
     Sinks,
@@ -154,6 +158,22 @@ def remove(head, **options):
 
 def weigh(loss, heads=0):
     importance(torchs_own, loss, heads)
+
+
+memories = MemoryCache()
+
+
+def filled():
+    cache = KVCache()
+    cache.append(q, q)
+    return cache
+
+
+class Changing(Rotary):
+    cacheable = False
+
+    def extra_repr(self):
+        return ""
 
 
 class Unbuildable:
@@ -433,6 +453,24 @@ BAD_CALLS = {
     "a configuration without transformers": (lambda tmp: check_a_configuration_without_transformers(), "must be checked with transformers installed"),
     "a target that takes too long": (lambda tmp: check_apart("torch.nn:Identity", timeout=1), "must be checked within 1 s, got no answer. It was stopped"),
     "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
+    "a cache of four bits": (lambda tmp: KVCache(bits=4), "KVCache: bits must be 8, or None to store keys as they come, got 4"),
+    "values of other tokens": (lambda tmp: KVCache().append(q, q[:, :, :3]), "KVCache: v must be float32 [2, 4, 5, value_dim], got float32 of shape [2, 4, 3, 8]"),
+    "a gradient in eight bits": (lambda tmp: KVCache(bits=8).append(q.clone().requires_grad_(), q), "keys and values must be without a gradient, got some that require one", "torch.no_grad()"),
+    "another batch in one cache": (lambda tmp: filled().append(q[:1], q[:1]), "KVCache: k of the next tokens must be float32 [2, 4, length, 8] on cpu, got float32 [1, 4, length, 8] on cpu", "one layer and to the rows of one batch"),
+    "numbers for keep": (lambda tmp: KVCache().append(q, q, keep=torch.ones(2, 5)), "KVCache: keep must be a boolean tensor [2, 5], got float32 of shape [2, 5]"),
+    "caches that hold nothing": (lambda tmp: KVCache.join([KVCache()]), "KVCache: the caches to join must be KVCaches that hold a token each, got [KVCache(0 tokens)]"),
+    "rows that are no list": (lambda tmp: filled().reorder(torch.zeros(2)), "KVCache: rows must be an integer tensor [rows], got float32 of shape [2]"),
+    "a length that never was": (lambda tmp: filled().crop(6), "KVCache: length must be 0, or from 0 to 5, got 6"),
+    "a full cache": (lambda tmp: FixedCache(4).append(q, q), "FixedCache: the number of tokens must be at most capacity=4, got 0 and 5 more"),
+    "a ring of spare parts": (lambda tmp: RingCache(3, spare=-1), "RingCache: spare must be a whole number, 0 or more, got -1"),
+    "a ring without a window": (lambda tmp: MultiHeadAttention(8, 2, mask=Causal())(x, cache=RingCache(3)), "RingCache: mask must be one that sees at most the last 3 keys, without a prefix, got causal", "mask=SlidingWindow(3)"),
+    "a prefix in a ring": (lambda tmp: layer(x, mask=Prefix(2) & SlidingWindow(3), cache=RingCache(3)), "without a prefix, got causal after a prefix of 2 & the last 3 keys"),
+    "another memory": (lambda tmp: [layer(x, x + number, cache=memories) for number in (0, 1)], "MemoryCache: memory must be the one it was filled with, or None, got another: float32 of shape [2, 5, 8]"),
+    "no memory at first": (lambda tmp: layer(x, cache=MemoryCache()), "MemoryCache: memory must be given with the first call, got None"),
+    "a causal memory": (lambda tmp: layer(x, x, mask=Causal(), cache=MemoryCache()), "MemoryCache: mask must be one that does not ask where the queries stand among the keys, got causal"),
+    "a cache of another kind": (lambda tmp: layer(x, cache={}), "MultiHeadAttention: cache must be a KVCache, or None, got {}"),
+    "a memory in a growing cache": (lambda tmp: layer(x, x, cache=KVCache()), "cache must be a MemoryCache where a memory is given, got KVCache(0 tokens)"),
+    "an encoding that does not keep": (lambda tmp: MultiHeadAttention(8, 2, position=Changing())(x, cache=KVCache()), "MultiHeadAttention: position must be an encoding that claims to be cacheable, got Changing()"),
 }  # fmt: skip
 
 

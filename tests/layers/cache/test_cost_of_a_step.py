@@ -113,6 +113,15 @@ def test_a_ring_moves_its_window_once_in_a_quarter_of_it():
     )  # 399 + 100 slots of keys, values, positions
 
 
+@pytest.mark.parametrize("spare", [0, 5])
+def test_a_ring_gives_as_many_keys_as_its_window_has_and_as_it_says(spare):
+    cache, held = RingCache(7, spare=spare), 0
+    for length in (3, 1, 5, 1, 1, 20, 1, 2):
+        k, announced = torch.zeros(1, 1, length, 2), cache.keys(length)
+        assert announced == cache.append(k, k).k.shape[2] == min(held, 6) + length
+        held += length
+
+
 @torch.no_grad()
 def test_a_long_prompt_does_not_stay_in_a_ring():
     cache = RingCache(8)

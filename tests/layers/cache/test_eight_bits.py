@@ -68,8 +68,10 @@ def test_it_does_not_matter_how_a_sequence_is_cut(cache):
 
 @torch.no_grad()
 def test_the_output_is_off_by_what_the_codes_explain():
-    """A score is off by s = max|q|_1 e_k / sqrt(d), so a weight by a factor of exp(2 s) at most, the weights of
-    a query by expm1(2 s) together, and its output by expm1(2 s) max|v| + e_v. The projections are the identity.
+    """A score is off by s = max|q|_1 e_k / sqrt(d), so a weight by a factor of exp(2 s) at most.
+
+    The weights of a query are off by expm1(2 s) together, and its output by expm1(2 s) max|v| + e_v. The
+    projections are the identity.
     """
     layer = layer_with("none", 4, 1, mask=Causal(), bias=False)
     for projection in (layer.query, layer.key, layer.value, layer.output):

@@ -86,15 +86,17 @@ def test_two_caches_do_not_know_each_other(layer, kind):
 @kinds
 @pytest.mark.parametrize("copied", [lambda cache: cache.copy(), copy.copy, copy.deepcopy])
 def test_a_copy_is_equal_and_apart(layer, kind, copied):
-    """To the last bit, whichever of the two goes on first."""
-    x, cache = words(2, 4, 8), CACHES[kind]()
-    layer(x[:, :3], cache=cache)
-    twin, third = copied(cache), copied(cache)
-    for _ in range(3):
-        layer(words(2, 1, 8), cache=twin)
-    assert len(cache) == 3
-    output = layer(x[:, 3:], cache=cache)
-    assert torch.equal(layer(x[:, 3:], cache=third), output)
+    """To the last bit, though each writes its own tokens in turn where the other has written."""
+    x, one, two = words(2, 3, 8), words(2, 3, 8), words(2, 3, 8)
+    cache = CACHES[kind]()
+    layer(x, cache=cache)
+    twin, outputs = copied(cache), []
+    for first in range(3):
+        outputs.append([layer(y[:, first : first + 1], cache=c) for y, c in ((one, cache), (two, twin))])
+    for y, ours in zip((one, two), zip(*outputs, strict=True), strict=True):
+        expected = stepped(layer, torch.cat((x, y), 1), [3, 1, 1, 1], CACHES[kind]())[:, 3:]
+        assert torch.equal(torch.cat(ours, 1), expected)
+    assert len(cache) == len(twin) == 6
 
 
 @kinds

@@ -96,7 +96,7 @@ def split_padding(mask: Mask | None, cache: KVCache, length: int) -> tuple[Tenso
     """
     keep: Tensor | None = None
     rest: list[Mask] = []
-    so_far = len(cache) + length
+    so_far = cache.seen + length  # len() would fix the number in compiled code
     for one in mask.masks if isinstance(mask, All) else () if mask is None else (mask,):
         if not isinstance(one, Padding) or one.keep.shape[1] not in (length, so_far):
             rest.append(one)
