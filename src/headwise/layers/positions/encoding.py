@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -15,9 +16,10 @@ class PositionalEncoding(nn.Module):
 
     Order can enter at three places: added to the embeddings (``embed``), turning queries and keys
     (``rotate``), added to the scores (``bias``). Positions are always an argument, integers of shape
-    ``[length]`` or ``[batch length]``, and nothing is stored between calls.
+    ``[length]`` or ``[batch length]``, and nothing is stored between calls. An encoding with several
+    ``axes``, such as the rows and columns of an image, takes ``[length axes]`` or ``[batch length axes]``.
 
-    The class attributes are claims, which the tests hold an encoding to:
+    These attributes are claims, which the tests hold an encoding to:
 
     - ``acts_on``: the places it acts on, of "embeddings", "queries and keys", "scores";
     - ``relative``: adding one number to all positions changes nothing;
@@ -27,10 +29,28 @@ class PositionalEncoding(nn.Module):
     """
 
     acts_on: ClassVar[tuple[str, ...]] = ()
-    relative: ClassVar[bool]
-    any_length: ClassVar[bool]
-    cacheable: ClassVar[bool]
+    axes: int = 1
+    relative: bool
+    any_length: bool
+    cacheable: bool
     source: ClassVar[str]
+
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, length * axes]:
+        """What a layer takes where a call gives no positions: a count from 0.
+
+        >>> PositionalEncoding().default_positions(3, torch.device("cpu"))
+        tensor([0, 1, 2])
+        """
+        if self.axes > 1:
+            raise HeadwiseError(
+                who=type(self).__name__,
+                what="positions",
+                expected=f"integers of shape [{length}, {self.axes}] or [batch, {length}, {self.axes}]",
+                got="None",
+                why=f"A count from 0 says nothing of {self.axes} axes",
+                do="Pass positions=grid_positions(rows, columns), or the same with an offset",
+            )
+        return torch.arange(length, device=device)
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
