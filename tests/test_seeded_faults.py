@@ -12,12 +12,12 @@ import torch
 from headwise.core import Causal, Padding, SlidingWindow, attention_weights, block, blocks
 from headwise.core.masks import Fused
 from headwise.layers import ALiBi, Attended, MultiHeadAttention, Rotary, Sinusoidal
-from headwise.layers.positions import angles, rotary
+from headwise.layers.positions import angles, pairs, rotary, scaled
 from tests.core import test_attention, test_empty_rows, test_masks, test_memory
 from tests.layers import test_added_encodings, test_claims, test_multi_head_attention
 from tests.layers import test_rotary as rotary_tests
 
-right_probabilities, right_waves = blocks.probabilities, angles.cosines_and_sines
+right_probabilities = blocks.probabilities
 right_attend, right_rotation, right_bias = MultiHeadAttention._attend, Rotary._waves, ALiBi.bias
 right_table, right_frequencies = Sinusoidal.table, angles.frequencies
 
