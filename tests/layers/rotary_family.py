@@ -3,13 +3,13 @@
 import torch
 
 from headwise.layers import (
-    NTK,
     AxialRotary,
     DynamicNTK,
     Llama3,
     LongRoPE,
     MixedRotary,
     MultimodalRotary,
+    NTKAware,
     PositionalEncoding,
     PositionInterpolation,
     Proportional,
@@ -68,7 +68,7 @@ def proportional(head_dim):
 ROTARY_FAMILY = {
     "rotary, two dimensions": lambda model_dim, heads: Rotary(pairs="neighbours", dims=2),
     "rotary, interpolated": lambda model_dim, heads: Rotary(scaling=PositionInterpolation(4.0)),
-    "rotary, NTK": lambda model_dim, heads: Rotary(scaling=NTK(4.0)),
+    "rotary, NTK": lambda model_dim, heads: Rotary(scaling=NTKAware(4.0)),
     "rotary, dynamic NTK": lambda model_dim, heads: Rotary(scaling=DynamicNTK(2.0, 4), length=16),
     "rotary, YaRN": lambda model_dim, heads: Rotary(scaling=YaRN(4.0, 64)),
     "rotary, LongRoPE": lambda model_dim, heads: Rotary(

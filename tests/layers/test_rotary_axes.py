@@ -20,12 +20,12 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRotaryEmbe
 
 from headwise.core import HeadwiseError
 from headwise.layers import (
-    NTK,
     AxialRotary,
     DynamicNTK,
     MixedRotary,
     MultiHeadAttention,
     MultimodalRotary,
+    NTKAware,
     Rotary,
     grid_positions,
     multimodal_positions,
@@ -160,7 +160,7 @@ def test_strided_sections_end_with_the_head():
 
 @pytest.mark.parametrize("arrangement", ["runs", "interleaved"])
 @pytest.mark.parametrize(
-    "how", [{}, {"scaling": NTK(4.0)}, {"scaling": DynamicNTK(2.0, 4), "length": "positions"}]
+    "how", [{}, {"scaling": NTKAware(4.0)}, {"scaling": DynamicNTK(2.0, 4), "length": "positions"}]
 )
 def test_text_is_plain_rotary(arrangement, how):
     x, at = words(2, 3, 9, 16), torch.arange(9) + 3

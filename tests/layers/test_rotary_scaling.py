@@ -23,11 +23,11 @@ import torch
 
 from headwise.core import HeadwiseError
 from headwise.layers import (
-    NTK,
     DynamicNTK,
     Llama3,
     LongRoPE,
     MultiHeadAttention,
+    NTKAware,
     PositionInterpolation,
     Proportional,
     Rotary,
@@ -44,7 +44,7 @@ LISTS = [1.0 + 0.1 * i for i in range(64)], [2.0 + i for i in range(64)]
 # name: (dims, base) -> the scaling, and the frequencies by the plain formula
 CASES = {
     "interpolation": lambda d, b: (PositionInterpolation(4.0), oracle.interpolated(d, b, 4.0)),
-    "NTK": lambda d, b: (NTK(4.0), oracle.frequencies(d, oracle.ntk_base(d, b, 4.0))),
+    "NTK": lambda d, b: (NTKAware(4.0), oracle.frequencies(d, oracle.ntk_base(d, b, 4.0))),
     "dynamic NTK": lambda d, b: (
         DynamicNTK(2.0, 2048),
         oracle.frequencies(d, oracle.dynamic_base(d, b, 2.0, 2048, 5000)),
@@ -103,7 +103,7 @@ def test_every_scaling_turns(name, pairs):
 @pytest.mark.parametrize(("factor", "base"), [(2.0, 20221.26), (4.0, 40889.94), (8.0, 82684.62)])
 def test_ntk_is_a_larger_base(factor, base):
     expected = Rotary(oracle.ntk_base(128, 1e4, factor)).frequencies(64)
-    torch.testing.assert_close(scaled(NTK(factor)), expected, **EXACT)
+    torch.testing.assert_close(scaled(NTKAware(factor)), expected, **EXACT)
     assert oracle.ntk_base(128, 1e4, factor) == pytest.approx(base, abs=0.005)
 
 
@@ -294,14 +294,17 @@ def test_the_error_does_not_grow(name, dtype, first):
 
 
 def test_a_scaling_says_what_it_is():
-    assert repr(Rotary(scaling=NTK(2.0))) == "Rotary(base=10000, pairs='halves', scaling=NTK(factor=2.0))"
+    assert (
+        repr(Rotary(scaling=NTKAware(2.0)))
+        == "Rotary(base=10000, pairs='halves', scaling=NTKAware(factor=2.0))"
+    )
     text = repr(Rotary(scaling=DynamicNTK(2.0, 4), length="positions"))
     assert text.endswith("scaling=DynamicNTK(factor=2.0, original_length=4), length='positions')")
-    assert NTK(2.0) == NTK(2.0) != NTK(4.0)
+    assert NTKAware(2.0) == NTKAware(2.0) != NTKAware(4.0)
 
 
 def test_a_length_that_is_missing_or_in_vain():
     with pytest.raises(HeadwiseError, match="length must be a number of tokens or 'positions', got None"):
         Rotary(scaling=DynamicNTK(2.0, 4))
     with pytest.raises(HeadwiseError, match="length must be None, got 16"):
-        Rotary(scaling=NTK(2.0), length=16)
+        Rotary(scaling=NTKAware(2.0), length=16)

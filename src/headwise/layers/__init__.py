@@ -17,18 +17,17 @@ from headwise.layers.positions import (
 from headwise.layers.positions.axial import grid_positions
 from headwise.layers.positions.multimodal import multimodal_positions
 from headwise.layers.positions.scaling import (
-    NTK,
     DynamicNTK,
     FrequencyScaling,
     Llama3,
     LongRoPE,
+    NTKAware,
     PositionInterpolation,
     Proportional,
     YaRN,
 )
 
 __all__ = [
-    "NTK",
     "ALiBi",
     "Attended",
     "AxialRotary",
@@ -41,6 +40,7 @@ __all__ = [
     "MixedRotary",
     "MultiHeadAttention",
     "MultimodalRotary",
+    "NTKAware",
     "NoPosition",
     "PositionInterpolation",
     "PositionalEncoding",

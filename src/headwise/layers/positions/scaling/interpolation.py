@@ -37,14 +37,14 @@ class PositionInterpolation(FrequencyScaling):
 
 
 @dataclass(frozen=True)
-class NTK(FrequencyScaling):
+class NTKAware(FrequencyScaling):
     """A larger base, ``base * factor^(dims / (dims - 2))``: the slowest pair is divided by ``factor``.
 
     The fastest pair keeps its frequency, and pair i of n is divided by ``factor^(i / (n - 1))``, which is
     what that base comes to. bloc97 2023, restated in Peng et al. 2023, arXiv 2309.00071, section 3.1. Raises
     HeadwiseError for a factor below 1.
 
-    >>> NTK(4.0)(torch.tensor([1.0, 0.1, 0.01]), None)
+    >>> NTKAware(4.0)(torch.tensor([1.0, 0.1, 0.01]), None)
     tensor([1.0000, 0.0500, 0.0025])
     """
 
@@ -52,7 +52,7 @@ class NTK(FrequencyScaling):
     source: ClassVar[str] = "Peng et al. 2023, arXiv 2309.00071, section 3.1"
 
     def __post_init__(self) -> None:
-        check_factor(self.factor, who="NTK")
+        check_factor(self.factor, who="NTKAware")
 
     def __call__(
         self, frequencies: Float[Tensor, " pairs"], length: int | Int[Tensor, "*batch"] | None
@@ -62,7 +62,7 @@ class NTK(FrequencyScaling):
 
 @dataclass(frozen=True)
 class DynamicNTK(FrequencyScaling):
-    """``NTK`` with the factor ``factor * length / original_length - (factor - 1)``, where that is above 1.
+    """``NTKAware`` with the factor ``factor * length / original_length - (factor - 1)``, where that is above 1.
 
     Up to ``original_length`` nothing changes. Peng et al. 2023, arXiv 2309.00071, section 3.3, and emozilla
     2023. Keys turned at one length do not fit queries turned at another, so either one length holds for all

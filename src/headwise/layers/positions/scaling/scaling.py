@@ -45,8 +45,8 @@ class FrequencyScaling(ABC):
 def check_scaling(scaling: object, *, who: str) -> None:
     """Refuse anything but a scaling, made and not only named.
 
-    >>> from headwise.layers.positions.scaling import NTK
-    >>> check_scaling(NTK(2.0), who="Rotary")
+    >>> from headwise.layers.positions.scaling import NTKAware
+    >>> check_scaling(NTKAware(2.0), who="Rotary")
     """
     if isinstance(scaling, FrequencyScaling):
         return
@@ -71,7 +71,7 @@ def check_number(
 ) -> None:
     """Refuse anything but a finite number above ``at_least``, or equal to it where ``above`` is False.
 
-    >>> check_number(2.0, who="NTK", what="factor", at_least=1.0, above=False)
+    >>> check_number(2.0, who="NTKAware", what="factor", at_least=1.0, above=False)
     """
     if isinstance(number, (int, float)) and not isinstance(number, bool):
         high_enough = number > at_least or (not above and number == at_least)
