@@ -12,13 +12,13 @@ import torch
 from headwise.core import Causal, Padding, SlidingWindow, attention_weights, block, blocks
 from headwise.core.masks import Fused
 from headwise.layers import ALiBi, Attended, MultiHeadAttention, Rotary, Sinusoidal
-from headwise.layers.positions import angles, rotary
+from headwise.layers.positions import angles, pairs, rotary, scaled
 from tests.core import test_attention, test_empty_rows, test_masks, test_memory
 from tests.layers import test_added_encodings, test_claims, test_multi_head_attention
 from tests.layers import test_rotary as rotary_tests
 
-right_probabilities, right_waves = blocks.probabilities, angles.cosines_and_sines
-right_attend, right_rotation, right_bias = MultiHeadAttention._attend, Rotary._rotation, ALiBi.bias
+right_probabilities = blocks.probabilities
+right_attend, right_rotation, right_bias = MultiHeadAttention._attend, Rotary._waves, ALiBi.bias
 right_table, right_frequencies = Sinusoidal.table, angles.frequencies
 
 
@@ -124,19 +124,19 @@ FAULTS = {
         test_claims.test_a_relative_one_does_not_notice_a_shift, ("rotary, halves", 17),
     ),
     "rotary: the other way round": Fault(
-        Rotary, "_rotation", lambda *args: (right_rotation(*args)[0], -right_rotation(*args)[1]),
+        Rotary, "_waves", lambda *args: (right_rotation(*args)[0], -right_rotation(*args)[1]),
         rotary_tests.test_against_the_reference, ("halves", 4, 10000.0),
     ),
     "rotary: another base": Fault(
-        angles, "frequencies", lambda dim, base, device=None: right_frequencies(dim, base + 1, device),
+        scaled, "frequencies", lambda dim, base, device=None: right_frequencies(dim, base + 1, device),
         rotary_tests.test_against_the_reference, ("halves", 4, 10000.0),
     ),
     "rotary: the other pairs": Fault(
-        rotary, "_turn_halves", rotary._turn_neighbours,
+        pairs, "_turn_halves", pairs._turn_neighbours,
         rotary_tests.test_against_the_reference, ("halves", 4, 10000.0),
     ),
     "rotary: positions in bfloat16": Fault(
-        rotary, "cosines_and_sines", lambda at, *args: right_waves(at.bfloat16(), *args),
+        rotary, "wide_positions", lambda at: at.bfloat16().double(),
         rotary_tests.test_the_error_does_not_grow_with_the_position, ("halves", torch.bfloat16, 250),
     ),
     "dropout: in evaluation too": Fault(

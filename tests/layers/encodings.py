@@ -29,6 +29,7 @@ from headwise.layers import (
     TransformerXL,
 )
 from tests.layers.on_a_line import OnALine
+from tests.layers.rotary_family import ROTARY_FAMILY
 
 MOST_POSITIONS = 5000  # enough for a shift by 4,099
 
@@ -40,6 +41,7 @@ ENCODINGS = {
     "learned": lambda model_dim, heads: Learned(MOST_POSITIONS, model_dim, std=1.0),
     "rotary, halves": lambda model_dim, heads: Rotary(pairs="halves"),
     "rotary, neighbours": lambda model_dim, heads: Rotary(pairs="neighbours"),
+    **ROTARY_FAMILY,
     "alibi": lambda model_dim, heads: ALiBi(heads),
     "shaw": lambda model_dim, heads: Shaw(model_dim // heads, 3, std=1.0),
     "transformer-xl": lambda model_dim, heads: TransformerXL(model_dim, heads),
@@ -60,13 +62,16 @@ ENCODINGS = {
     ),
 }
 ORDERED = [name for name in ENCODINGS if name != "none"]
+CACHEABLE = [name for name in ENCODINGS if ENCODINGS[name](4, 2).cacheable]
 RELATIVE = [name for name in ENCODINGS if ENCODINGS[name](4, 2).relative]
 ABSOLUTE = [name for name in ENCODINGS if name not in RELATIVE]
 
 
 def layer_with(name, model_dim=8, heads=2, **kwargs):
     """A float64 layer for evaluation, with the encoding of that name."""
-    position = ENCODINGS[name](model_dim, heads)
+    # what turns knows the width of a head, which need not be model_dim / heads
+    width = heads * kwargs.get("head_dim", model_dim // heads) if name in ROTARY_FAMILY else model_dim
+    position = ENCODINGS[name](width, heads)
     return MultiHeadAttention(model_dim, heads, position=position, **kwargs).double().eval()
 
 

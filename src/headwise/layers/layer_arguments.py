@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from headwise.core import HeadwiseError
@@ -182,8 +181,8 @@ def token_positions(
     tensor([0, 1, 2])
     """
     if positions is None:
-        return torch.arange(x.shape[1], device=x.device)
-    check_positions(positions, length=x.shape[1], batch=x.shape[0], who=who, what=what)
+        return position.default_positions(x.shape[1], x.device)
+    check_positions(positions, length=x.shape[1], batch=x.shape[0], who=who, what=what, axes=position.axes)
     return positions
 
 

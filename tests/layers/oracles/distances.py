@@ -132,7 +132,7 @@ def _four(at, size):
 
 
 def bicubic(cells, grid, new_grid):
-    """A grid of numbers, row by row, at another size: Keys' cubic convolution about the centre of each cell."""
+    """A grid of numbers at another size: Keys' cubic convolution about the centre of each cell."""
     drawn = []
     for r in range(new_grid[0]):
         for c in range(new_grid[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -13,7 +14,9 @@ class PositionalEncoding(nn.Module):
 
     Order can enter at four places: added to the embeddings (``embed``), turning queries and keys
     (``rotate``), added to the scores (``bias``), added to the values (``value_bias``). Positions are always
-    an argument, integers of shape ``[length]`` or ``[batch length]``, and nothing is stored between calls.
+    an argument, integers of shape ``[length]`` or ``[batch length]``, and nothing is stored between calls. An
+    encoding with several ``axes``, such as the rows and columns of an image, takes ``[length axes]`` or
+    ``[batch length axes]``.
 
     An encoding may also read more of each token than its query and key (``features``), and set how much the
     score of content weighs beside its own terms (``content_scale``, a factor on the layer's scale).
@@ -35,6 +38,23 @@ class PositionalEncoding(nn.Module):
     any_length: bool
     cacheable: bool
     source: str
+
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, length * axes]:
+        """What a layer takes where a call gives no positions: a count from 0.
+
+        >>> PositionalEncoding().default_positions(3, torch.device("cpu"))
+        tensor([0, 1, 2])
+        """
+        if self.axes > 1:
+            raise HeadwiseError(
+                who=type(self).__name__,
+                what="positions",
+                expected=f"integers of shape [{length}, {self.axes}] or [batch, {length}, {self.axes}]",
+                got="None",
+                why=f"A count from 0 says nothing of {self.axes} axes",
+                do="Pass positions=grid_positions(rows, columns), or the same with an offset",
+            )
+        return torch.arange(length, device=device)
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
