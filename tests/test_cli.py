@@ -52,13 +52,13 @@ def test_the_help_and_the_version(capsys):
 
 
 def test_choices_are_those_the_experiments_know():
-    from headwise.cli.learning import POSITIONS
+    from headwise.cli.learning import BY_DISTANCE, POSITIONS
     from headwise.cli.looking import REPLACEMENTS, STATISTICS
+    from headwise.experiments import named
     from headwise.experiments.inside.ablating import REPLACEMENTS as KNOWN
-    from headwise.experiments.named import NAMES
     from headwise.look.recordings.sums import STATISTICS as RECORDED
 
-    assert POSITIONS == NAMES
+    assert (POSITIONS, BY_DISTANCE) == (named.NAMES, named.BY_DISTANCE)
     assert STATISTICS == RECORDED
     assert tuple(KNOWN) == REPLACEMENTS
 
@@ -156,7 +156,8 @@ BAD_INPUT = [
     ((*PAIR, "--plot"), "expected one argument"),
     ((*PAIR, "--plot", ""), "must be one that ends in .png"),
     (("compare", "caf\udce9 bites", "bites cat"), "the first sentence must be text in UTF-8"),
-    (("encoding",), "required: NAME"),
+    (("encoding",), "one of the arguments NAME --list is required"),
+    (("encoding", "t5", "--list"), "argument --list: not allowed with argument NAME"),
     (("encoding", "fourier"), "invalid choice: 'fourier'"),
     (("encoding", "sinusoidal", "--length", "0"), "length must be"),
     (("encoding", "sinusoidal", "--length", "many"), "invalid int value: 'many'"),

@@ -7,7 +7,7 @@ import pytest
 
 from headwise.core import HeadwiseError
 from headwise.experiments import examine_encoding
-from headwise.experiments.named import NAMES
+from headwise.experiments.named import BY_DISTANCE, NAMES
 from tests.experiments.faces import check_face, check_json, check_picture
 
 

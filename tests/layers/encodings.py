@@ -5,7 +5,30 @@ A test checks that the table is complete.
 
 import torch
 
-from headwise.layers import ALiBi, Integers, Learned, MultiHeadAttention, NoPosition, Rotary, Sinusoidal
+from headwise.layers import (
+    ALiBi,
+    BEiTTable,
+    Chain,
+    CoPE,
+    DeBERTa,
+    Fire,
+    ForgetGate,
+    Integers,
+    KerpleLog,
+    KerplePower,
+    Learned,
+    LogCPB,
+    MultiHeadAttention,
+    NoPosition,
+    Rotary,
+    Sandwich,
+    Shaw,
+    Sinusoidal,
+    SwinTable,
+    T5Bias,
+    TransformerXL,
+)
+from tests.layers.on_a_line import OnALine
 
 MOST_POSITIONS = 5000  # enough for a shift by 4,099
 
@@ -18,6 +41,23 @@ ENCODINGS = {
     "rotary, halves": lambda model_dim, heads: Rotary(pairs="halves"),
     "rotary, neighbours": lambda model_dim, heads: Rotary(pairs="neighbours"),
     "alibi": lambda model_dim, heads: ALiBi(heads),
+    "shaw": lambda model_dim, heads: Shaw(model_dim // heads, 3, std=1.0),
+    "transformer-xl": lambda model_dim, heads: TransformerXL(model_dim, heads),
+    "deberta": lambda model_dim, heads: DeBERTa(model_dim, heads, max_distance=9, buckets=4),
+    "cope": lambda model_dim, heads: CoPE(model_dim // heads, max_position=3, std=1.0),
+    "forget gate": lambda model_dim, heads: ForgetGate(model_dim, heads),
+    "t5": lambda model_dim, heads: T5Bias(heads, std=1.0),
+    "t5, one-sided": lambda model_dim, heads: T5Bias(heads, bidirectional=False, std=1.0),
+    "kerple, log": lambda model_dim, heads: KerpleLog(heads),
+    "kerple, power": lambda model_dim, heads: KerplePower(heads),
+    "fire": lambda model_dim, heads: Fire(heads, threshold=0.5),
+    "sandwich": lambda model_dim, heads: Sandwich(heads, dim=8),
+    "swin": lambda model_dim, heads: OnALine(SwinTable(heads, window=(300, 1), std=1.0)),
+    "beit": lambda model_dim, heads: OnALine(BEiTTable(heads, window=(300, 1), std=1.0)),
+    "log-cpb": lambda model_dim, heads: OnALine(LogCPB(heads, window=(9, 5), width=16)),
+    "chain": lambda model_dim, heads: Chain(
+        Sinusoidal(layout="halves"), Rotary(), KerpleLog(heads), Shaw(model_dim // heads, std=1.0)
+    ),
 }
 ORDERED = [name for name in ENCODINGS if name != "none"]
 RELATIVE = [name for name in ENCODINGS if ENCODINGS[name](4, 2).relative]
@@ -28,6 +68,13 @@ def layer_with(name, model_dim=8, heads=2, **kwargs):
     """A float64 layer for evaluation, with the encoding of that name."""
     position = ENCODINGS[name](model_dim, heads)
     return MultiHeadAttention(model_dim, heads, position=position, **kwargs).double().eval()
+
+
+def bias_of(encoding, q, k, at_queries, at_keys, visible=None, *, tokens):
+    """What an encoding adds to the scores; ``tokens`` are the embeddings that the keys were made from."""
+    features = encoding.features(tokens)
+    more = {} if features is None else {"features": features}
+    return encoding.bias(q, k, at_queries, at_keys, visible, **more)
 
 
 def words(*shape):

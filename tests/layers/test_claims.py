@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from headwise.core import HeadwiseError
-from headwise.layers import PositionalEncoding, positions
-from tests.layers.encodings import ABSOLUTE, ENCODINGS, MOST_POSITIONS, RELATIVE, layer_with, words
+from headwise.layers import PositionalEncoding
+from headwise.layers.positions.listing import every_encoding as every_encoding_class
+from tests.layers.encodings import ABSOLUTE, ENCODINGS, MOST_POSITIONS, RELATIVE, bias_of, layer_with, words
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
-PLACES = {"embeddings": "embed", "queries and keys": "rotate", "scores": "bias"}
+PLACES = {"embeddings": "embed", "queries and keys": "rotate", "scores": "bias", "values": "value_bias"}
 MODEL_DIM, HEADS, LENGTH = 8, 2, 6
 
 
@@ -17,8 +18,9 @@ def build(name):
 
 
 def test_the_table_holds_every_encoding():
-    here = {type(build(name)).__name__ for name in ENCODINGS}
-    assert here == set(positions.__all__) - {"PositionalEncoding"}
+    """Every one there is, exported or not: a file in the folder is enough to be asked for its line."""
+    here = {type(getattr(encoding, "encoding", encoding)) for encoding in map(build, ENCODINGS)}
+    assert here == set(every_encoding_class())
 
 
 @every_encoding
@@ -50,10 +52,16 @@ def test_it_has_an_effect_where_it_says_and_nowhere_else(name):
     for before, after in zip((q, k), turned, strict=True):
         assert ("queries and keys" in encoding.acts_on) != torch.equal(after, before)
     if "scores" in encoding.acts_on:
-        assert encoding.bias(q, k, at, at, None).any()
+        assert bias_of(encoding, q, k, at, at, tokens=x).any()
     else:
         with pytest.raises(NotImplementedError, match="does not act on the scores"):
             encoding.bias(q, k, at, at, None)
+    weights = (q @ k.mT).softmax(-1)
+    if "values" in encoding.acts_on:
+        assert encoding.value_bias(weights, at, at).any()
+    else:
+        with pytest.raises(NotImplementedError, match="does not act on the values"):
+            encoding.value_bias(weights, at, at)
 
 
 # Angles near 4,099 are right to 4099 * 2^-53 = 5e-13, a score of a few terms to about ten times that.
@@ -80,17 +88,20 @@ def test_an_absolute_one_does(name, shift):
 def test_any_length(name):
     layer, x = layer_with(name), words(1, 2, MODEL_DIM)
     for far in (MOST_POSITIONS, 100_003, 2**24 + 1):
-        at = torch.tensor([far - 1, far])
-        if layer.position.any_length:
-            assert layer(x, positions=at).isfinite().all()
-        else:
-            with pytest.raises(HeadwiseError, match="positions must be from 0 to"):
-                layer(x, positions=at)
+        for at in (torch.tensor([far - 1, far]), torch.tensor([1, far])):
+            if layer.position.any_length:
+                assert layer(x, positions=at).isfinite().all()
+        if not layer.position.any_length:
+            with pytest.raises(HeadwiseError, match=r"(positions|rows apart) must be from"):
+                layer(x, positions=torch.tensor([1, far]))
 
 
 @every_encoding
 def test_a_cacheable_key_does_not_change_as_the_sequence_grows(name):
-    """The keys of the first tokens are the same to the last bit whatever comes after them."""
+    """The keys of the first tokens are the same to the last bit whatever comes after them.
+
+    A bias is so to rounding: products with more keys may add their few terms in another order.
+    """
     encoding = build(name)
     assert encoding.cacheable, "no encoding so far says otherwise; test it when one does"
     x, k = words(1, 2 * LENGTH, MODEL_DIM), words(1, HEADS, 2 * LENGTH, 4)
@@ -101,9 +112,11 @@ def test_a_cacheable_key_does_not_change_as_the_sequence_grows(name):
     turned_later = encoding.rotate(k[:, :, long], k[:, :, long], at[long], at[long])[1]
     assert torch.equal(turned, turned_later[:, :, short])
     if "scores" in encoding.acts_on:
-        bias = encoding.bias(k[:, :, short], k[:, :, short], at[short], at[short], None)
-        bias_later = encoding.bias(k[:, :, short], k[:, :, long], at[short], at[long], None)
-        assert torch.equal(bias, bias_later[..., short])
+        bias = bias_of(encoding, k[:, :, short], k[:, :, short], at[short], at[short], tokens=x[:, short])
+        bias_later = bias_of(encoding, k[:, :, short], k[:, :, long], at[short], at[long], tokens=x[:, long])
+        torch.testing.assert_close(bias, bias_later[..., short], rtol=0.0, atol=1e-12)
+    kept, kept_later = encoding.features(x[:, short]), encoding.features(x[:, long])
+    assert kept is None or torch.equal(kept, kept_later[..., short])
 
 
 @every_encoding

@@ -53,6 +53,23 @@ def check_bias(bias: object, shape: tuple[int, ...], *, what: str) -> None:
     )
 
 
+def check_value_bias(gained: object, shape: tuple[int, ...]) -> None:
+    """Refuse anything but one vector of the values' width for each query of each head.
+
+    >>> check_value_bias(torch.zeros(2, 8, 3, 5), (2, 8, 3, 5))
+    """
+    if isinstance(gained, Tensor) and gained.is_floating_point() and tuple(gained.shape) == shape:
+        return
+    raise HeadwiseError(
+        who="attention",
+        what="what the value_bias function returns",
+        expected=f"floating-point of shape {list(shape)}",
+        got=described(gained),
+        why="It is added to the output of a block of queries",
+        do="Return sum_j weights[i, j] * a[i, j], one vector as wide as a value for each query of each head",
+    )
+
+
 def check_positions(positions: object, *, length: int, batch: int, who: str, what: str = "positions") -> None:
     """Refuse positions that are not integers of shape ``[length]`` or ``[batch length]``.
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from headwise.core import HeadwiseError
 from headwise.core.autocast import autocast_is_on
-from headwise.core.inputs import check_dropout
+from headwise.core.inputs import check_dropout, check_softcap
 from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
+from headwise.layers.gates import OutputGate
+from headwise.layers.head_norm import HeadNorm
 from headwise.layers.positions import PositionalEncoding
 from headwise.layers.positions.encoding import check_encoding
+from headwise.layers.sinks import Sinks
 
 _LAYER = "MultiHeadAttention"
 
@@ -46,16 +51,84 @@ def check_sizes(*, model_dim: int, heads: int, head_dim: int | None, **others: i
         )
 
 
-def check_options(*, position: object, mask: object, dropout: object) -> None:
-    """Refuse an encoding, a mask or a dropout rate that is none.
+def check_options(
+    *, position: object, mask: object, dropout: object, softcap: float | None, scale: object
+) -> None:
+    """Refuse an encoding, a mask, or a number that is none.
 
-    >>> check_options(position=None, mask=None, dropout=0.1)
+    >>> check_options(position=None, mask=None, dropout=0.1, softcap=50.0, scale=1.0)
     """
     if position is not None:
         check_encoding(position, who=_LAYER)
     if mask is not None:
         check_mask(mask, who=_LAYER)
     check_dropout(dropout, who=_LAYER)
+    check_softcap(softcap, who=_LAYER)
+    if scale is not None and not _is_number(scale):
+        raise HeadwiseError(
+            who=_LAYER,
+            what="scale",
+            expected="a finite number, or None for 1 / sqrt(head_dim)",
+            got=repr(scale),
+            why="Every score is multiplied by it",
+            do="Pass 1.0 for T5, query_pre_attn_scalar**-0.5 for Gemma 2",
+        )
+
+
+def check_parts(*, head_norm: object, sinks: object, gate: object, heads: int, value_dim: int) -> None:
+    """Refuse a norm, sinks or a gate of another kind, or of other heads than the layer's.
+
+    >>> check_parts(head_norm=None, sinks=0.0, gate=None, heads=4, value_dim=8)
+    """
+    if head_norm is not None and not isinstance(head_norm, HeadNorm):
+        raise HeadwiseError(
+            who=_LAYER,
+            what="head_norm",
+            expected="NormBeforeRotation or NormAfterRotation",
+            got=repr(head_norm),
+            why="The two orders are different functions, and there is a norm for queries and one for keys",
+            do="Pass NormBeforeRotation(nn.RMSNorm(head_dim), nn.RMSNorm(head_dim))",
+        )
+    of_heads = len(sinks.logits) == heads if isinstance(sinks, Sinks) else _is_number(sinks)
+    if sinks is not None and not of_heads:
+        raise HeadwiseError(
+            who=_LAYER,
+            what="sinks",
+            expected=f"Sinks({heads}) or one finite number",
+            got=repr(sinks),
+            why="Each head has a logit that takes part in its softmax",
+            do=f"Pass Sinks({heads}) to learn them, 0.0 for the softmax plus one",
+        )
+    widths = (heads, heads * value_dim)
+    if gate is not None and not (isinstance(gate, OutputGate) and gate.projection.out_features in widths):
+        raise HeadwiseError(
+            who=_LAYER,
+            what="gate",
+            expected=f"GatePerHead(model_dim, {heads}) or GatePerChannel(model_dim, {heads}, {value_dim})",
+            got=repr(gate),
+            why="Each head, or each channel of its output, has one gate",
+            do="Make it with the layer's own sizes",
+        )
+
+
+def check_head_mask(head_mask: object, heads: int, batch: int) -> None:
+    """Refuse anything but None or a factor for each head, or for each head of each row.
+
+    >>> check_head_mask(torch.ones(4), 4, 2)
+    """
+    if head_mask is None:
+        return
+    fits = isinstance(head_mask, Tensor) and tuple(head_mask.shape) in ((heads,), (1, heads), (batch, heads))
+    if fits and isinstance(head_mask, Tensor) and head_mask.is_floating_point():
+        return
+    raise HeadwiseError(
+        who=_LAYER,
+        what="head_mask",
+        expected=f"floating-point of shape [{heads}] or [{batch}, {heads}]",
+        got=described(head_mask),
+        why="Each head's output is multiplied by it",
+        do="Pass 1.0 to keep a head and 0.0 to silence it",
+    )
 
 
 def check_embeddings(x: Tensor, width: int, weight: Tensor, *, what: str) -> None:
@@ -109,3 +182,7 @@ def refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
         why="In self-attention the keys stand where the queries do",
         do="Pass positions alone, or memory too",
     )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,8 +1,6 @@
-"""The protocol of positional encodings: three methods, of which an encoding overrides one."""
+"""The protocol of positional encodings: a method for each place where order can enter attention."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -13,24 +11,30 @@ from headwise.core.errors import HeadwiseError
 class PositionalEncoding(nn.Module):
     """How attention learns where a token stands.
 
-    Order can enter at three places: added to the embeddings (``embed``), turning queries and keys
-    (``rotate``), added to the scores (``bias``). Positions are always an argument, integers of shape
-    ``[length]`` or ``[batch length]``, and nothing is stored between calls.
+    Order can enter at four places: added to the embeddings (``embed``), turning queries and keys
+    (``rotate``), added to the scores (``bias``), added to the values (``value_bias``). Positions are always
+    an argument, integers of shape ``[length]`` or ``[batch length]``, and nothing is stored between calls.
 
-    The class attributes are claims, which the tests hold an encoding to:
+    An encoding may also read more of each token than its query and key (``features``), and set how much the
+    score of content weighs beside its own terms (``content_scale``, a factor on the layer's scale).
 
-    - ``acts_on``: the places it acts on, of "embeddings", "queries and keys", "scores";
+    The attributes are claims of the class (of the object in a Chain), which the tests hold an encoding to:
+
+    - ``axes``: numbers in a position, 2 for a row and a column; ``positions`` then have a last axis for them;
+    - ``acts_on``: the places it acts on, of "embeddings", "queries and keys", "scores", "values";
     - ``relative``: adding one number to all positions changes nothing;
     - ``any_length``: defined at every position, beyond those it was trained on too;
     - ``cacheable``: a key, once encoded, stays valid when the sequence grows;
     - ``source``: where the formula is published.
     """
 
-    acts_on: ClassVar[tuple[str, ...]] = ()
-    relative: ClassVar[bool]
-    any_length: ClassVar[bool]
-    cacheable: ClassVar[bool]
-    source: ClassVar[str]
+    axes: int = 1
+    acts_on: tuple[str, ...] = ()
+    content_scale: float = 1.0
+    relative: bool
+    any_length: bool
+    cacheable: bool
+    source: str
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
@@ -54,13 +58,37 @@ class PositionalEncoding(nn.Module):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "#batch #heads query key"]:
         """What is added to the scaled scores of these queries and keys; called for a block of queries.
+
+        ``k`` holds at least every key that ``visible`` shows to one of the queries. Where ``features`` gives
+        a tensor, that of these keys comes as one more argument, ``features=``.
 
         Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
         """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
+
+    def features(
+        self, x: Float[Tensor, "batch length model_dim"]
+    ) -> Float[Tensor, "batch heads length"] | None:
+        """What the encoding needs of each token beside its key, made from the layer's input; or None.
+
+        A number for each head, which depends on that token alone: a cache keeps it beside the key.
+        """
+        return None
+
+    def value_bias(
+        self,
+        weights: Float[Tensor, "batch heads query key"],
+        query_positions: Int[Tensor, "*batch query"],
+        key_positions: Int[Tensor, "*batch key"],
+    ) -> Float[Tensor, "batch heads query value_dim"]:
+        """What these queries gain by their weights because values depend on the distance: linear in them.
+
+        Raises NotImplementedError in an encoding that does not act on values, which no layer asks.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not act on the values")
 
 
 def check_encoding(position: object, *, who: str) -> None:
