@@ -40,7 +40,7 @@ class Turn:
         heads: int,
     ) -> None:
         self.cache = _checked(cache, position, crosses=memory is not None)
-        self.axes = position.axes
+        self.axes: int = position.axes
         self.x, self.raw = x, memory
         self.remembers = isinstance(self.cache, MemoryCache) and self.cache.filled
         length = x.shape[1] if memory is None else memory.shape[1]
