@@ -43,7 +43,17 @@ from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
-from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
+from headwise.layers import (
+    ALiBi,
+    Chain,
+    Fire,
+    Learned,
+    MultiHeadAttention,
+    Rotary,
+    Sinusoidal,
+    SwinTable,
+    T5Bias,
+)
 from headwise.look import (
     Coverage,
     Head,
@@ -287,6 +297,18 @@ BAD_CALLS = {
     "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
+    "a sinusoid in another order": (lambda tmp: Sinusoidal(layout="cosines first"), "Sinusoidal: layout must be 'neighbours' or 'halves', got 'cosines first'"),
+    "a sinusoid spaced otherwise": (lambda tmp: Sinusoidal(slowest="2i/d"), "Sinusoidal: slowest must be 'before base' or 'at base', got '2i/d'"),
+    "another grid than the table's": (lambda tmp: Learned(145, 8).resized_grid((12, 12), (24, 24)), "Learned: grid must be that of the table's 145 rows, got 12 x 12 after the first 0"),
+    "a grid by one side": (lambda tmp: Learned(144, 8).resized_grid(12, (24, 24)), "Learned: grid must be (rows, columns), two whole numbers of at least 1, got 12"),
+    "a window by one side": (lambda tmp: SwinTable(2, window=7), "SwinTable: window must be (rows, columns), two whole numbers of at least 1, got 7"),
+    "patches too far apart": (lambda tmp: SwinTable(4, (2, 7)).bias(q, q, torch.arange(10).reshape(5, 2), torch.arange(10).reshape(5, 2), None), "SwinTable: rows apart must be from -1 to 1, got -8 to 8", "resized(window)"),
+    "too few buckets": (lambda tmp: T5Bias(2, buckets=3), "T5Bias: buckets must be at least 4 where both directions count, got 3"),
+    "a furthest distance too near": (lambda tmp: T5Bias(2, max_distance=8), "T5Bias: max_distance must be more than 8, got 8"),
+    "a threshold of 0": (lambda tmp: Fire(2, threshold=0), "Fire: threshold must be a finite number above 0, got 0", "Use 512"),
+    "an empty chain": (lambda tmp: Chain(), "Chain: encodings must be at least one, got none"),
+    "a chain of two kinds of positions": (lambda tmp: Chain(Rotary(), SwinTable(2, (7, 7))), "Chain: encodings must be of one kind of positions, got encodings of 1, 2 axes"),
+    "a chain with a name in it": (lambda tmp: Chain(Rotary(), "alibi"), "Chain: position must be a PositionalEncoding such as Rotary() or Sinusoidal(), got 'alibi'"),
     "a head that is no head": (lambda tmp: Head.parse("3,5"), "a head must be a layer and a number from 0, as 3.5, (3, 5) or encoder.layer.0.attention:5, got '3,5'"),
     "a layer that is not seen": (lambda tmp: remove("4.0"), "ablate: the layer of head 4.0 must be one that made an attention call while it was watched, got 4. Layers that made one are 0 (the model)"),
     "a head out of range": (lambda tmp: remove("0.2"), "ablate: the head of 0.2 must be from 0 to 1, got 2. Layer 0 (the model) has 2 heads"),
