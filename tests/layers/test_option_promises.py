@@ -1,4 +1,4 @@
-"""What the layer promises of its options: the survey's faults, dropout, precision, compiling, the room `check`.
+"""What the layer promises of its options: dropout, precision, compiling, and what the room `check` finds.
 
 Public faults of "heads, scale, dropout, dtype", and the test that would have caught each:
 
