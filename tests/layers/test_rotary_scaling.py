@@ -38,7 +38,7 @@ from tests.layers.oracles import rotary as oracle
 
 # Powers, a logarithm and a few products in float64 on both sides: some tens of roundings of 2^-53.
 EXACT = {"rtol": 1e-13, "atol": 0.0}
-SIZES = [(2, 1e4), (4, 100.0), (64, 1e4), (128, 5e5)]
+SIZES = [(2, 1e4), (4, 100.0), (64, 1e4), (64, 100.0), (128, 5e5)]
 LISTS = [1.0 + 0.1 * i for i in range(64)], [2.0 + i for i in range(64)]
 
 # name: (dims, base) -> the scaling, and the frequencies by the plain formula
@@ -124,6 +124,7 @@ def test_dynamic_ntk(length, base):
         (64, 1e4, 4096, True, (10, 23)),
         (128, 1e4, 4096, True, (20, 46)),
         (128, 1e6, 32768, True, (23, 40)),
+        (64, 100.0, 4096, True, (20, 46)),
         (64, 150000.0, 4096, False, (8.0928, 17.3980)),
     ],
 )

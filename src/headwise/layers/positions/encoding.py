@@ -53,7 +53,7 @@ class PositionalEncoding(nn.Module):
         return torch.arange(length, device=device)
 
     def embed(
-        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
+        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch_length_axes"]
     ) -> Float[Tensor, "batch length model_dim"]:
         """The embeddings with their positions added. A model calls it once, at its input."""
         return x
@@ -62,8 +62,8 @@ class PositionalEncoding(nn.Module):
         self,
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
-        query_positions: Int[Tensor, "*batch query"],
-        key_positions: Int[Tensor, "*batch key"],
+        query_positions: Int[Tensor, "*batch_query_axes"],
+        key_positions: Int[Tensor, "*batch_key_axes"],
     ) -> tuple[Float[Tensor, "batch heads query head_dim"], Float[Tensor, "batch kv_heads key head_dim"]]:
         """Queries and keys, turned by their positions."""
         return q, k
