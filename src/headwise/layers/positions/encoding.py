@@ -35,7 +35,7 @@ class PositionalEncoding(nn.Module):
     cacheable: bool
     source: ClassVar[str]
 
-    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, length * axes]:
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, "*length_axes"]:
         """What a layer takes where a call gives no positions: a count from 0.
 
         >>> PositionalEncoding().default_positions(3, torch.device("cpu"))
