@@ -51,6 +51,10 @@ PATHS = {
     "bias function": {"bias": half_slope},
     "bias function, causal": {"bias": half_slope, "mask": Causal()},
     "softcap": {"softcap": 20.0, "mask": Causal()},
+    "sinks": {"sinks": torch.zeros(HEADS)},
+    "sinks, causal": {"sinks": torch.zeros(HEADS), "mask": Causal()},
+    "sinks, bias function": {"sinks": torch.zeros(HEADS), "bias": half_slope},
+    "sinks, softcap": {"sinks": torch.zeros(HEADS), "softcap": 20.0},
     "dropout": {"dropout": 0.1},
     "dropout, causal": {"dropout": 0.1, "mask": Causal()},
     "dropout, padding": {"dropout": 0.1, "mask": Padding(torch.ones(1, LENGTH, dtype=torch.bool))},
@@ -65,7 +69,8 @@ def test_no_tensor_is_as_large_as_the_matrix(monkeypatch, path, value_dim):
     v = torch.randn(1, HEADS, LENGTH, value_dim, requires_grad=True)
     with LargestTensor() as largest:
         attention(q, k, v, **PATHS[path]).sum().backward()
-    assert largest.numbers <= BUDGET
+    sink_column = HEADS * LENGTH if "sinks" in PATHS[path] else 0
+    assert largest.numbers <= BUDGET + sink_column
 
 
 def test_a_mask_for_each_row_of_the_batch_counts_each_row(monkeypatch):

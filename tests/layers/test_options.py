@@ -22,6 +22,7 @@ import torch
 from torch import nn
 from torch.autograd import gradcheck
 
+from headwise import check
 from headwise.core import Causal, Padding, SlidingWindow, kernel
 from headwise.layers import MultiHeadAttention, NormBeforeRotation, Rotary
 from tests.core.paths import force_small_blocks
@@ -297,6 +298,28 @@ def test_compiled_equals_eager(option):
     # the same arithmetic but for the order of a few float32 operations
     torch.testing.assert_close(compiled(x, mask=Causal()), eager, rtol=0.0, atol=20 * 2**-24 * largest)
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("option", ["norm before", "norm after", "sinks", "gate per head", "all"])
+def test_check_finds_nothing(option):
+    """The room `check` knows nothing of these layers: it calls them and watches."""
+    given = OPTIONS[option](16, 2, 8)
+    layer = MultiHeadAttention(16, 2, position=Rotary(), mask=Causal(), **given)
+    claims = "causal" if option == "norm after" else "causal relative"
+    assert [outcome.name for outcome in check.layer(layer, expect=claims).failures] == []
+
+
+def test_a_weighted_norm_after_the_rotation_is_not_relative():
+    """The weight and the turn do not commute; before it, or without a weight, they need not."""
+    x, at = words(1, LENGTH, 8), torch.arange(LENGTH)
+    for option, weighted in (("norm before", True), ("norm after", True), ("norm after", False)):
+        layer = layer_of(option)
+        if not weighted:
+            nn.init.ones_(layer.head_norm.query.weight)
+            nn.init.ones_(layer.head_norm.key.weight)
+        moved = (layer(x, positions=at + 17) - layer(x)).abs().max()
+        assert (moved > 1e-3) == (option == "norm after" and weighted)
+        assert moved > 1e-3 or moved < 1e-11
 
 
 def test_a_norm_may_be_any_module():

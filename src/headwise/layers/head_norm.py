@@ -37,8 +37,8 @@ class NormBeforeRotation(HeadNorm):
 
     >>> norm = NormBeforeRotation(torch.nn.RMSNorm(2), torch.nn.RMSNorm(2))
     >>> q, k = norm.before(torch.tensor([[[[3.0, 4.0]]]]), torch.ones(1, 1, 1, 2))
-    >>> q
-    tensor([[[[0.8485, 1.1314]]]], grad_fn=<...>)
+    >>> q.detach()
+    tensor([[[[0.8485, 1.1314]]]])
     """
 
     def before(
@@ -48,7 +48,10 @@ class NormBeforeRotation(HeadNorm):
 
 
 class NormAfterRotation(HeadNorm):
-    """``norm(R_p q)`` and ``norm(R_p k)``: as Llama 4 and torchtune do it.
+    """``norm(R_p q)`` and ``norm(R_p k)``: as Llama 4, whose norm has no weight, and torchtune do it.
+
+    A weight that differs within a pair of dimensions does not commute with the turn: scores then depend on
+    where two tokens stand, not on their distance alone.
 
     >>> norm = NormAfterRotation(torch.nn.RMSNorm(2), torch.nn.RMSNorm(2))
     >>> q = torch.ones(1, 1, 1, 2)

@@ -8,9 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headwise.core import Mask, attention
+from headwise.core import HeadwiseError, Mask, attention
 from headwise.layers.layer_arguments import check_embeddings, check_options, check_sizes, token_positions
 from headwise.layers.positions import PositionalEncoding, Rotary
+
+_WHO = "MultiHeadLatentAttention"
 
 
 class Latents(NamedTuple):
@@ -88,10 +90,11 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.value_dim = head_dim if value_dim is None else value_dim
-        others = {} if query_rank is None else {"query_rank": query_rank}
-        others |= {"kv_rank": kv_rank, "rotary_dim": rotary_dim, "value_dim": self.value_dim}
-        check_sizes(model_dim=model_dim, heads=heads, head_dim=head_dim, kv_heads=heads, **others)
-        check_options(position=position, mask=mask, dropout=dropout, softcap=None, scale=scale)
+        ranks = {} if query_rank is None else {"query_rank": query_rank}
+        ranks |= {"kv_rank": kv_rank, "rotary_dim": rotary_dim, "value_dim": self.value_dim}
+        check_sizes(ranks, model_dim=model_dim, heads=heads, head_dim=head_dim, who=_WHO)
+        check_options(position=position, mask=mask, dropout=dropout, scale=scale, who=_WHO)
+        _check_turns(position)
         self.model_dim, self.heads, self.kv_rank, self.query_rank = model_dim, heads, kv_rank, query_rank
         self.head_dim, self.rotary_dim, self.mask, self.dropout = head_dim, rotary_dim, mask, dropout
         self.position = Rotary(pairs="neighbours") if position is None else position
@@ -118,10 +121,10 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> Float[Tensor, "batch query model_dim"]:
         """Attend from ``x`` to the tokens of ``latents``, of which ``x`` are the last, or to ``x`` itself."""
         latents = self.compress(x, positions) if latents is None else latents
-        check_embeddings(x, self.model_dim, self.output.weight, what="x")
+        check_embeddings(x, self.model_dim, self.output.weight, what="x", who=_WHO)
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         plain, turning = q.split((self.head_dim, self.rotary_dim), dim=-1)
-        turned, _ = self._turned(turning, token_positions(x, positions, self.position))
+        turned, _ = self._turned(turning, token_positions(x, positions, self.position, who=_WHO))
         both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
         attend = (
             self._closed if self._closed_is_cheaper(x.shape[1], latents.latent.shape[1]) else self._opened
@@ -136,9 +139,9 @@ class MultiHeadLatentAttention(nn.Module):
         positions: Int[Tensor, "*batch key"] | None = None,
     ) -> Latents:
         """What tokens leave for later queries; positions count from 0 unless given."""
-        check_embeddings(x, self.model_dim, self.output.weight, what="x")
+        check_embeddings(x, self.model_dim, self.output.weight, what="x", who=_WHO)
         latent, turning = self.compression(x).split((self.kv_rank, self.rotary_dim), dim=-1)
-        turned, _ = self._turned(turning[:, None], token_positions(x, positions, self.position))
+        _, turned = self._turned(turning[:, None], token_positions(x, positions, self.position, who=_WHO))
         return Latents(self.norm(latent), turned[:, 0])
 
     def _opened(self, plain: Tensor, turned: Tensor, latents: Latents, mask: Mask | None) -> Tensor:
@@ -149,9 +152,9 @@ class MultiHeadLatentAttention(nn.Module):
         return self._attention(torch.cat((plain, turned), dim=-1), k, v, mask)
 
     def _closed(self, plain: Tensor, turned: Tensor, latents: Latents, mask: Mask | None) -> Tensor:
-        """``q . (W c) = (W^T q) . c``: all heads attend to the latents, as one key and value for each token."""
-        of_heads = self.opening.weight.unflatten(0, (self.heads, -1))
-        of_keys, of_values = of_heads.split((self.head_dim, self.value_dim), dim=1)
+        """``q . (W c) = (W^T q) . c``: all heads attend to the latents, one key and value a token."""
+        of_heads = self.opening.weight.view(self.heads, -1, self.kv_rank)
+        of_keys, of_values = of_heads[:, : self.head_dim], of_heads[:, self.head_dim :]
         q = torch.cat((plain @ of_keys, turned), dim=-1)
         k = torch.cat(latents, dim=-1)[:, None]
         return self._attention(q, k, latents.latent[:, None], mask) @ of_values.mT
@@ -161,6 +164,8 @@ class MultiHeadLatentAttention(nn.Module):
         return attention(q, k, v, mask=mask, scale=self.scale, dropout=dropout)
 
     def _turned(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """What stands at these positions, turned as queries are and as keys are."""
+        x = x.contiguous()  # part of a wider row, where pairs may not lie side by side
         return self.position.rotate(x, x, positions, positions)
 
     def _closed_is_cheaper(self, queries: int, keys: int) -> bool:
@@ -172,3 +177,17 @@ class MultiHeadLatentAttention(nn.Module):
     def extra_repr(self) -> str:
         mask = "" if self.mask is None else f", mask={self.mask}"
         return f"model_dim={self.model_dim}, heads={self.heads}, kv_rank={self.kv_rank}{mask}"
+
+
+def _check_turns(position: PositionalEncoding | None) -> None:
+    """Refuse an encoding that acts elsewhere than on queries and keys, which would go unused."""
+    if position is None or set(position.acts_on) <= {"queries and keys"}:
+        return
+    raise HeadwiseError(
+        who=_WHO,
+        what="position",
+        expected="an encoding that turns queries and keys",
+        got=f"{type(position).__name__}, which acts on the {' and the '.join(position.acts_on)}",
+        why="Only the part of rotary_dim numbers knows where a token stands",
+        do="Pass a Rotary; what acts on embeddings belongs before the layer",
+    )

@@ -21,30 +21,33 @@ from headwise.layers.sinks import Sinks
 _LAYER = "MultiHeadAttention"
 
 
-def check_sizes(*, model_dim: int, heads: int, head_dim: int | None, **others: int) -> None:
+def check_sizes(
+    others: dict[str, int], *, model_dim: int, heads: int, head_dim: int | None, who: str = _LAYER
+) -> None:
     """Refuse sizes that are not counts, and heads that cannot share what there is.
 
-    >>> check_sizes(model_dim=8, heads=4, head_dim=None, kv_heads=2, memory_dim=8)
+    >>> check_sizes({"kv_heads": 2, "memory_dim": 8}, model_dim=8, heads=4, head_dim=None)
     """
     sizes = {"model_dim": model_dim, "heads": heads, **others}
     if head_dim is not None:
         sizes["head_dim"] = head_dim
     for what, size in sizes.items():
-        check_positive(size, who=_LAYER, what=what)
+        check_positive(size, who=who, what=what)
     if head_dim is None and model_dim % heads:
         raise HeadwiseError(
-            who=_LAYER,
+            who=who,
             what="model_dim",
             expected=f"a multiple of heads={heads}",
             got=str(model_dim),
             why="Each head gets an equal share of the dimensions",
             do="Change one of the two, or pass head_dim",
         )
-    if heads % others["kv_heads"]:
+    kv_heads = others.get("kv_heads", heads)
+    if heads % kv_heads:
         raise HeadwiseError(
-            who=_LAYER,
+            who=who,
             what="heads",
-            expected=f"a multiple of kv_heads={others['kv_heads']}",
+            expected=f"a multiple of kv_heads={kv_heads}",
             got=str(heads),
             why="Each key/value head serves the same number of query heads",
             do="Choose kv_heads that divides heads",
@@ -52,21 +55,27 @@ def check_sizes(*, model_dim: int, heads: int, head_dim: int | None, **others: i
 
 
 def check_options(
-    *, position: object, mask: object, dropout: object, softcap: float | None, scale: object
+    *,
+    position: object,
+    mask: object,
+    dropout: object,
+    scale: object,
+    softcap: float | None = None,
+    who: str = _LAYER,
 ) -> None:
     """Refuse an encoding, a mask, or a number that is none.
 
     >>> check_options(position=None, mask=None, dropout=0.1, softcap=50.0, scale=1.0)
     """
     if position is not None:
-        check_encoding(position, who=_LAYER)
+        check_encoding(position, who=who)
     if mask is not None:
-        check_mask(mask, who=_LAYER)
-    check_dropout(dropout, who=_LAYER)
-    check_softcap(softcap, who=_LAYER)
+        check_mask(mask, who=who)
+    check_dropout(dropout, who=who)
+    check_softcap(softcap, who=who)
     if scale is not None and not _is_number(scale):
         raise HeadwiseError(
-            who=_LAYER,
+            who=who,
             what="scale",
             expected="a finite number, or None for 1 / sqrt(head_dim)",
             got=repr(scale),
@@ -75,17 +84,19 @@ def check_options(
         )
 
 
-def check_parts(*, head_norm: object, sinks: object, gate: object, heads: int, value_dim: int) -> None:
+def check_parts(
+    *, head_norm: object, sinks: object, gate: object, model_dim: int, heads: int, value_dim: int
+) -> None:
     """Refuse a norm, sinks or a gate of another kind, or of other heads than the layer's.
 
-    >>> check_parts(head_norm=None, sinks=0.0, gate=None, heads=4, value_dim=8)
+    >>> check_parts(head_norm=None, sinks=0.0, gate=None, model_dim=32, heads=4, value_dim=8)
     """
     if head_norm is not None and not isinstance(head_norm, HeadNorm):
         raise HeadwiseError(
             who=_LAYER,
             what="head_norm",
             expected="NormBeforeRotation or NormAfterRotation",
-            got=repr(head_norm),
+            got=_in_one_line(head_norm),
             why="The two orders are different functions, and there is a norm for queries and one for keys",
             do="Pass NormBeforeRotation(nn.RMSNorm(head_dim), nn.RMSNorm(head_dim))",
         )
@@ -95,17 +106,21 @@ def check_parts(*, head_norm: object, sinks: object, gate: object, heads: int, v
             who=_LAYER,
             what="sinks",
             expected=f"Sinks({heads}) or one finite number",
-            got=repr(sinks),
+            got=_in_one_line(sinks),
             why="Each head has a logit that takes part in its softmax",
             do=f"Pass Sinks({heads}) to learn them, 0.0 for the softmax plus one",
         )
     widths = (heads, heads * value_dim)
-    if gate is not None and not (isinstance(gate, OutputGate) and gate.projection.out_features in widths):
+    sizes = f"GatePerHead({model_dim}, {heads}) or GatePerChannel({model_dim}, {heads}, {value_dim})"
+    projection = gate.projection if isinstance(gate, OutputGate) else None
+    if gate is not None and (
+        projection is None or projection.in_features != model_dim or projection.out_features not in widths
+    ):
         raise HeadwiseError(
             who=_LAYER,
             what="gate",
-            expected=f"GatePerHead(model_dim, {heads}) or GatePerChannel(model_dim, {heads}, {value_dim})",
-            got=repr(gate),
+            expected=sizes,
+            got=_in_one_line(gate),
             why="Each head, or each channel of its output, has one gate",
             do="Make it with the layer's own sizes",
         )
@@ -131,19 +146,19 @@ def check_head_mask(head_mask: object, heads: int, batch: int) -> None:
     )
 
 
-def check_embeddings(x: Tensor, width: int, weight: Tensor, *, what: str) -> None:
+def check_embeddings(x: Tensor, width: int, weight: Tensor, *, what: str, who: str = _LAYER) -> None:
     """Refuse embeddings (``what`` is "x" or "memory") of another width or dtype than the layer's.
 
     >>> check_embeddings(torch.zeros(1, 3, 8), 8, torch.zeros(8, 8), what="x")
     """
     name = "model_dim" if what == "x" else "memory_dim"
     check_floating(
-        x, f"batch length {name}", who=_LAYER, what=what, do="Embed tokens first, and keep the batch axis"
+        x, f"batch length {name}", who=who, what=what, do="Embed tokens first, and keep the batch axis"
     )
     dtype = x.dtype if autocast_is_on(x.device) else weight.dtype
     if x.shape[-1] != width or x.dtype != dtype:
         raise HeadwiseError(
-            who=_LAYER,
+            who=who,
             what=what,
             expected=f"{str(dtype).removeprefix('torch.')} [batch, length, {name}={width}]",
             got=described(x),
@@ -153,7 +168,12 @@ def check_embeddings(x: Tensor, width: int, weight: Tensor, *, what: str) -> Non
 
 
 def token_positions(
-    x: Tensor, positions: Tensor | None, position: PositionalEncoding, *, what: str = "positions"
+    x: Tensor,
+    positions: Tensor | None,
+    position: PositionalEncoding,
+    *,
+    what: str = "positions",
+    who: str = _LAYER,
 ) -> Tensor:
     """The positions of the tokens ``x``, as ``position`` takes them: those given, or a count from 0.
 
@@ -163,7 +183,7 @@ def token_positions(
     """
     if positions is None:
         return torch.arange(x.shape[1], device=x.device)
-    check_positions(positions, length=x.shape[1], batch=x.shape[0], who=_LAYER, what=what)
+    check_positions(positions, length=x.shape[1], batch=x.shape[0], who=who, what=what)
     return positions
 
 
@@ -186,3 +206,7 @@ def refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _in_one_line(value: object) -> str:
+    return " ".join(repr(value).split())  # modules show themselves in several

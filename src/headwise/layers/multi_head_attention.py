@@ -88,16 +88,17 @@ class MultiHeadAttention(nn.Module):
         self.model_dim, self.heads = model_dim, heads
         self.kv_heads = heads if kv_heads is None else kv_heads
         self.memory_dim = model_dim if memory_dim is None else memory_dim
-        others = {"kv_heads": self.kv_heads, "memory_dim": self.memory_dim}
-        others |= {} if value_dim is None else {"value_dim": value_dim}
-        check_sizes(model_dim=model_dim, heads=heads, head_dim=head_dim, **others)
+        kv = {"kv_heads": self.kv_heads, "memory_dim": self.memory_dim}
+        kv |= {} if value_dim is None else {"value_dim": value_dim}
+        check_sizes(kv, model_dim=model_dim, heads=heads, head_dim=head_dim)
         check_options(position=position, mask=mask, dropout=dropout, softcap=softcap, scale=scale)
         self.head_dim = model_dim // heads if head_dim is None else head_dim
         self.value_dim = self.head_dim if value_dim is None else value_dim
-        check_parts(head_norm=head_norm, sinks=sinks, gate=gate, heads=heads, value_dim=self.value_dim)
+        self.head_norm, self.sinks, self.gate = head_norm, sinks, gate
+        sizes = {"model_dim": model_dim, "heads": heads, "value_dim": self.value_dim}
+        check_parts(head_norm=head_norm, sinks=sinks, gate=gate, **sizes)
         self.position = NoPosition() if position is None else position
         self.mask, self.dropout, self.softcap = mask, dropout, softcap
-        self.head_norm, self.sinks, self.gate = head_norm, sinks, gate
         self.scale = self.head_dim**-0.5 if scale is None else float(scale)
         self.query = nn.Linear(model_dim, heads * self.head_dim, bias=bias)
         self.key = nn.Linear(self.memory_dim, self.kv_heads * self.head_dim, bias=bias)
