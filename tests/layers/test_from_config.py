@@ -36,6 +36,10 @@ CASES = {
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": ORIGINAL,
         "mscale": 1.0, "mscale_all_dim": 0.5, "beta_fast": 16, "beta_slow": 2,
     },
+    "yarn, other turns": {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": ORIGINAL,
+        "beta_fast": 4, "beta_slow": 2, "truncate": False,
+    },
     "yarn, attention factor": {
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": ORIGINAL,
         "attention_factor": 1.5, "truncate": False,

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from headwise.core import HeadwiseError
-from headwise.layers import Llama3, MultimodalRotary, PositionInterpolation, Rotary, YaRN
+from headwise.layers import Llama3, LongRoPE, MultimodalRotary, PositionInterpolation, Rotary, YaRN
 
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 8192}
 
@@ -32,6 +32,16 @@ DICTIONARIES = {
             },
         },
         Rotary(5e5, scaling=Llama3(8.0, 8192)),
+    ),
+    "Phi-3, the trained length beside": (
+        {
+            **SIZES, "rope_theta": 1e4, "original_max_position_embeddings": 2048,
+            "rope_scaling": {
+                "type": "su", "short_factor": [1.0] * 8, "long_factor": [2.0] * 8,
+                "original_max_position_embeddings": 4096,
+            },
+        },
+        Rotary(1e4, scaling=LongRoPE([1.0] * 8, [2.0] * 8, 2048, 4.0), length="positions"),
     ),
     "Phi, a share of the head": (
         {**SIZES, "rope_theta": 1e4, "partial_rotary_factor": 0.5}, Rotary(1e4, dims=8),
