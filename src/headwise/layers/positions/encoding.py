@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from jaxtyping import Bool, Float, Int
@@ -24,6 +25,9 @@ class PositionalEncoding(nn.Module):
     - ``any_length``: defined at every position, beyond those it was trained on too;
     - ``cacheable``: a key, once encoded, stays valid when the sequence grows;
     - ``source``: where the formula is published.
+
+    ``per_head`` names the parameters that hold a number for each head, and their axis of heads: what a rank of
+    a layer split over heads keeps a share of (``keep_heads``).
     """
 
     acts_on: ClassVar[tuple[str, ...]] = ()
@@ -31,6 +35,7 @@ class PositionalEncoding(nn.Module):
     any_length: ClassVar[bool]
     cacheable: ClassVar[bool]
     source: ClassVar[str]
+    per_head: ClassVar[Mapping[str, int]] = {}
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
@@ -61,6 +66,20 @@ class PositionalEncoding(nn.Module):
         Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
         """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
+
+    def keep_heads(self, first: int, count: int) -> None:
+        """Become the encoding of ``count`` heads from ``first`` on, in place: one rank's share of a layer.
+
+        An encoding that computes numbers for each head, rather than holding them, overrides it.
+        """
+        for name, axis in self.per_head.items():
+            owner, _, leaf = name.rpartition(".")
+            module = self.get_submodule(owner)
+            whole: nn.Parameter = getattr(module, leaf)
+            share = whole.detach().narrow(axis, first, count).clone()
+            setattr(module, leaf, nn.Parameter(share, requires_grad=whole.requires_grad))
+        if hasattr(self, "heads"):
+            self.heads = count
 
 
 def check_encoding(position: object, *, who: str) -> None:

@@ -1,0 +1,51 @@
+"""Two processes on a CPU give the outputs and the gradients of one."""
+
+import pytest
+import torch
+
+from tests.layers.parallel import over_heads
+from tests.layers.parallel.ranks import in_two_processes
+
+# sums of at most 24 products, cut in two: some hundred roundings of the largest number of a result
+BOUND = 256 * torch.finfo(torch.float64).eps
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    """What each rank found; the processes start once for all tests."""
+    return in_two_processes(work)
+
+
+def work(mesh):
+    return {
+        "layers": {name: over_heads.passed(name, mesh) for name in over_heads.LAYERS},
+        "mlp": over_heads.passed_mlp(mesh),
+        "held": over_heads.held(mesh),
+    }
+
+
+def assert_same(found, expected):
+    largest = max(
+        tensor.abs().max() for tensor in expected.values()
+    )  # some gradients are zero but for rounding
+    assert found.keys() == expected.keys()
+    errors = {what: float((found[what] - expected[what]).abs().max() / largest) for what in expected}
+    assert max(errors.values()) < BOUND, errors
+
+
+@pytest.mark.parametrize("name", over_heads.LAYERS)
+def test_a_layer_split_over_heads_is_the_layer(ranks, name):
+    for rank, found in enumerate(ranks):
+        expected = over_heads.passed(name)
+        if name == "a table for each head":
+            expected["position.table"] = expected["position.table"].chunk(len(ranks), dim=1)[rank]
+        assert_same(found["layers"][name], expected)
+
+
+def test_an_mlp_split_in_the_middle_is_the_mlp(ranks):
+    for found in ranks:
+        assert_same(found["mlp"], over_heads.passed_mlp())
+
+
+def test_each_rank_holds_half(ranks):
+    assert [found["held"] for found in ranks] == [[2, 1, 8], [2, 1, 8]]
