@@ -1,4 +1,4 @@
-"""Every encoding can be cut between heads: two half layers, added, are the layer. No second process needed."""
+"""Every encoding can be cut between heads: two half layers, added, are the layer. One process will do."""
 
 from copy import deepcopy
 
@@ -13,7 +13,7 @@ RANKS, HEADS, MODEL_DIM = 2, 4, 16
 
 
 def share(layer, rank):
-    """What a rank holds of the layer: rows of the projections, columns of the output, numbers of its heads."""
+    """What a rank holds: rows of the projections, columns of the output, the encoding's numbers of its heads."""
     half = deepcopy(layer)
     half.heads //= RANKS
     half.kv_heads //= RANKS
@@ -31,6 +31,7 @@ def share(layer, rank):
     return half
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_two_halves_are_the_layer(name):
     layer = layer_with(name, MODEL_DIM, HEADS, mask=Causal())

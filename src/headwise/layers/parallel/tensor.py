@@ -10,7 +10,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import DeviceMesh, ProcessGroup
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    parallelize_module,
+)
 
 from headwise.core import HeadwiseError
 from headwise.layers.multi_head_attention import MultiHeadAttention
@@ -76,7 +81,8 @@ def split_linears(block: nn.Module, mesh: DeviceMesh, *, rows: Sequence[str], co
     check_mesh(mesh, who="split_linears")
     for name in (*rows, *columns):
         _check_linear(block, name, mesh.size(), axis=0 if name in rows else 1)
-    plan = {name: ColwiseParallel() for name in rows} | {name: RowwiseParallel() for name in columns}
+    plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in rows}
+    plan |= {name: RowwiseParallel() for name in columns}
     parallelize_module(block, mesh, plan)
 
 
@@ -86,7 +92,7 @@ def _split_encoding(position: PositionalEncoding, heads: int, mesh: DeviceMesh) 
         if isinstance(part, PositionalEncoding):
             part.keep_heads(mesh.get_local_rank() * count, count)
             for shared in _shared_by_heads(part):
-                shared.register_hook(partial(_sum_over, mesh.get_group()))
+                shared.register_hook(partial(_sum_over, mesh.get_group()))  # type: ignore[no-untyped-call]
 
 
 def _shared_by_heads(part: PositionalEncoding) -> Iterator[Tensor]:

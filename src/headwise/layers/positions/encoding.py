@@ -26,8 +26,8 @@ class PositionalEncoding(nn.Module):
     - ``cacheable``: a key, once encoded, stays valid when the sequence grows;
     - ``source``: where the formula is published.
 
-    ``per_head`` names the parameters that hold a number for each head, and their axis of heads: what a rank of
-    a layer split over heads keeps a share of (``keep_heads``).
+    ``per_head`` names the parameters that hold a number for each head, and their axis of heads: a rank of a
+    layer that is split over heads keeps a share of them (``keep_heads``).
     """
 
     acts_on: ClassVar[tuple[str, ...]] = ()
