@@ -13,7 +13,7 @@ RANKS, HEADS, MODEL_DIM = 2, 4, 16
 
 
 def share(layer, rank):
-    """What a rank holds: rows of the projections, columns of the output, the encoding's numbers of its heads."""
+    """What a rank holds: rows of the projections, columns of the output, its heads of the encoding."""
     half = deepcopy(layer)
     half.heads //= RANKS
     half.kv_heads //= RANKS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch.distributed import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh
 
 from headwise.core import HeadwiseError
 
