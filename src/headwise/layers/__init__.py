@@ -1,5 +1,6 @@
 """Room 1, build: the attention layer and every positional encoding. Imports core only."""
 
+from headwise.layers.cache import FixedCache, KVCache, MemoryCache, RingCache
 from headwise.layers.multi_head_attention import Attended, MultiHeadAttention
 from headwise.layers.positions import (
     ALiBi,
@@ -14,11 +15,15 @@ from headwise.layers.positions import (
 __all__ = [
     "ALiBi",
     "Attended",
+    "FixedCache",
     "Integers",
+    "KVCache",
     "Learned",
+    "MemoryCache",
     "MultiHeadAttention",
     "NoPosition",
     "PositionalEncoding",
+    "RingCache",
     "Rotary",
     "Sinusoidal",
 ]

@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import AttentionMap, Mask, attention
+from headwise.layers.cache.kv_cache import KVCache
+from headwise.layers.cache.turn import Turn
 from headwise.layers.layer_arguments import (
     check_embeddings,
     check_options,
@@ -107,9 +109,14 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: KVCache | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
-        """Attend from ``x`` to ``memory``, or to ``x`` itself; positions count from 0 unless given."""
-        call = self._project(x, memory, mask, positions, memory_positions)
+        """Attend from ``x`` to ``memory``, or to ``x`` itself; positions count from 0 unless given.
+
+        With a ``cache`` the tokens of ``x`` come after those that it holds, in slots and in positions, and
+        are remembered in it; padding named by the mask, of these tokens or of all so far, is remembered too.
+        """
+        call = self._project(x, memory, mask, positions, memory_positions, cache)
         return self._attend(call)
 
     def with_weights(
@@ -120,9 +127,10 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None = None,
         positions: Int[Tensor, "*batch query"] | None = None,
         memory_positions: Int[Tensor, "*batch key"] | None = None,
+        cache: KVCache | None = None,
     ) -> Attended:
         """The same output to the last bit, and the weights of each head, before dropout, as a lazy map."""
-        call = self._project(x, memory, mask, positions, memory_positions)
+        call = self._project(x, memory, mask, positions, memory_positions, cache, outlives=True)
         weights = AttentionMap(call.q, call.k, mask=call.mask, bias=call.bias)
         return Attended(self._attend(call), weights)
 
@@ -139,9 +147,16 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | None,
         positions: Tensor | None,
         memory_positions: Tensor | None,
+        cache: KVCache | None,
+        outlives: bool = False,
     ) -> _Call:
         weight = self.query.weight
         check_embeddings(x, self.model_dim, weight, what="x")
+        mask = mask if self.mask is None else self.mask if mask is None else self.mask & mask
+        if cache is not None:
+            turn = Turn(cache, self.position, x, memory=memory, mask=mask, heads=self.heads)
+            positions = turn.positions(positions)
+            memory, memory_positions = turn.memory(memory_positions, self.memory_dim)
         positions = token_positions(x, positions, self.position)
         x = self.position.embed(x, positions)
         if memory is None:
@@ -159,9 +174,12 @@ class MultiHeadAttention(nn.Module):
         k = self.key(memory).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2)
         v = self.value(memory).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2)
         q, k = self.position.rotate(q, k, positions, memory_positions)
+        if cache is not None:
+            cached = turn.store(k, v, positions, memory_positions)
+            cached = cached.copy() if outlives else cached
+            k, v, memory_positions, mask = cached.k, cached.v, cached.positions, cached.mask(turn.mask)
         bias = partial(self._bias, positions, memory_positions) if "scores" in self.position.acts_on else None
-        both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
-        return _Call(q, k, v, both, bias)
+        return _Call(q, k, v, mask, bias)
 
     def _bias(
         self,

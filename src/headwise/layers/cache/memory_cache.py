@@ -1,0 +1,143 @@
+"""The cache of a cross-attention layer: a memory is projected once, and every later query reads it."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from headwise.core.errors import HeadwiseError
+from headwise.core.masks import All, Causal, Mask, Prefix, SlidingWindow
+from headwise.core.shapes import described
+from headwise.layers.cache.cached import Cached
+from headwise.layers.cache.checks import check_length
+from headwise.layers.cache.kv_cache import KVCache
+
+
+class MemoryCache(KVCache):
+    """Keys and values of one memory, and how many queries have read them.
+
+    The first call of the layer brings the memory; later calls leave it out or bring the same one. ``len`` is
+    the number of queries so far: they count on from there, and ``crop`` takes some of them back. The memory
+    stays until ``clear``. Raises HeadwiseError for another memory, and for none at first.
+
+    >>> from headwise import MultiHeadAttention
+    >>> layer, cache = MultiHeadAttention(8, heads=2), MemoryCache()
+    >>> memory, x = torch.randn(1, 6, 8), torch.randn(1, 2, 8)
+    >>> first = layer(x[:, :1], memory, cache=cache)
+    >>> torch.allclose(layer(x[:, 1:], cache=cache), layer(x, memory)[:, 1:], atol=1e-6)
+    True
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._memory: Tensor | None = None
+        self._next: Tensor | None = None
+
+    @property
+    def filled(self) -> bool:
+        """Whether it holds a memory."""
+        return self._slots.count > 0
+
+    def fill(
+        self,
+        memory: Float[Tensor, "batch key memory_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        v: Float[Tensor, "batch kv_heads key value_dim"],
+        positions: Int[Tensor, "*shape"],
+        keep: Bool[Tensor, "#batch key"] | None = None,
+        *,
+        features: Float[Tensor, "batch heads key"] | None = None,
+        axes: int = 1,
+    ) -> Cached:
+        """Store what the layer made of a memory. The memory itself is not copied, only known again."""
+        cached = super().append(k, v, positions, keep, features=features, axes=axes)
+        self._seen, self._memory = 0, memory
+        return cached
+
+    def read(self) -> Cached:
+        """The memory's keys and values."""
+        return self._entries.read(self._slots)
+
+    def check_memory(self, memory: Float[Tensor, "batch key memory_dim"] | None) -> None:
+        """Raise HeadwiseError if there is no memory yet, or if this one is not that which is held."""
+        known = self._memory
+        if memory is None and self.filled:
+            return
+        if memory is not None and (known is None or memory is known or _equal(memory, known)):
+            return
+        raise HeadwiseError(
+            who="MemoryCache",
+            what="memory",
+            expected="the one it was filled with, or None" if self.filled else "given with the first call",
+            got="another: " + described(memory) if memory is not None else "None",
+            why="Its keys are made once",
+            do="Use a MemoryCache for each memory, or clear() it" if self.filled else "Pass memory",
+        )
+
+    def next_positions(
+        self,
+        length: int,
+        keep: Bool[Tensor, "#batch length"] | None = None,
+        *,
+        device: torch.device | None = None,
+        axes: int = 1,
+    ) -> Int[Tensor, "*shape"]:
+        """Where the next queries stand unless told: each row counts on from its last one."""
+        along = torch.arange(length, device=device)
+        along = along if axes == 1 else along[:, None].expand(length, axes)
+        return along if self._next is None else self._next + along
+
+    def advance(self, positions: Int[Tensor, "*shape"], *, axes: int = 1) -> None:
+        """Note that queries at these positions have read the memory."""
+        along = -1 if axes == 1 else -2
+        last = positions.narrow(along, positions.shape[along] - 1, 1)
+        self._next = last.amax(-1, keepdim=True) + 1 if axes > 1 else last + 1
+        self._seen += positions.shape[along]
+
+    def keys(self, length: int) -> int:
+        return self._slots.count
+
+    def check_mask(self, mask: Mask | None) -> None:
+        every = mask.masks if isinstance(mask, All) else (mask,)
+        if not any(isinstance(one, Causal | SlidingWindow | Prefix) for one in every):
+            return
+        raise HeadwiseError(
+            who="MemoryCache",
+            what="mask",
+            expected="one that does not ask where the queries stand among the keys",
+            got=str(mask),
+            why="Queries have no place among the keys of a memory, and calls differ in their number",
+            do="Mask the memory with Padding(keep) or Explicit(visible)",
+        )
+
+    def crop(self, length: int) -> None:
+        """Take back all but the first ``length`` queries; the memory stays."""
+        check_length(length, 0, len(self), who="MemoryCache")
+        self._next = None if self._next is None else self._next - (len(self) - length)
+        self._seen = length
+
+    def clear(self) -> None:
+        """Forget the memory and the queries."""
+        self._slots.stop = self._slots.start
+        self._seen, self._memory, self._next = 0, None, None
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
+        """Row i becomes what row ``rows[i]`` was, its memory too."""
+        super().reorder(rows)
+        if self._memory is not None:
+            self._memory = self._memory.index_select(0, rows.to(self._memory.device))
+        if self._next is not None and self._next.dim() > 1 and self._next.shape[0] > 1:
+            self._next = self._next.index_select(0, rows.to(self._next.device))
+
+    def _options(self) -> list[str]:
+        return [f"memory of {self._slots.count}"]
+
+    def _room(self, length: int) -> int:
+        return length
+
+
+def _equal(memory: Tensor, known: Tensor) -> bool:
+    if memory.shape != known.shape or memory.dtype != known.dtype or memory.device != known.device:
+        return False
+    return torch.compiler.is_compiling() or torch.equal(memory, known)
