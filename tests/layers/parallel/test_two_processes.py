@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.layers.parallel import over_heads
+from tests.layers.parallel import over_heads, over_the_sequence
 from tests.layers.parallel.ranks import in_two_processes
 
 # sums of at most 24 products, cut in two: some hundred roundings of the largest number of a result
@@ -21,6 +21,9 @@ def work(mesh):
         "layers": {name: over_heads.passed(name, mesh) for name in over_heads.LAYERS},
         "mlp": over_heads.passed_mlp(mesh),
         "held": over_heads.held(mesh),
+        "chunks": {name: over_the_sequence.passed(name, mesh) for name in over_the_sequence.CASES},
+        "chunk of padding": over_the_sequence.passed("causal and left padding", mesh, chunk_of_padding=True),
+        "map": over_the_sequence.passed_with_weights(mesh),
     }
 
 
@@ -49,3 +52,25 @@ def test_an_mlp_split_in_the_middle_is_the_mlp(ranks):
 
 def test_each_rank_holds_half(ranks):
     assert [found["held"] for found in ranks] == [[2, 1, 8], [2, 1, 8]]
+
+
+def assert_same_in_chunks(found, expected):
+    joined = {what: torch.cat([one[what] for one in found], dim=1) for what in ("output", "x")}
+    assert_same(joined, {what: expected[what] for what in joined})
+    added = {what: sum(one["weights"][what] for one in found) for what in expected["weights"]}
+    assert_same(added, expected["weights"])
+
+
+@pytest.mark.parametrize("name", over_the_sequence.CASES)
+def test_a_sequence_in_chunks_is_the_sequence(ranks, name):
+    assert_same_in_chunks([found["chunks"][name] for found in ranks], over_the_sequence.passed(name))
+
+
+def test_padding_may_be_given_for_the_chunk_and_is_counted_through_all(ranks):
+    expected = over_the_sequence.passed("causal and left padding")
+    assert_same_in_chunks([found["chunk of padding"] for found in ranks], expected)
+
+
+def test_the_weights_of_a_chunk_are_its_rows_of_the_map(ranks):
+    rows = torch.cat([found["map"] for found in ranks], dim=2)
+    assert_same({"map": rows}, {"map": over_the_sequence.passed_with_weights()})
