@@ -82,7 +82,7 @@ def attention_weights(
     check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
     how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
     queries, keys = q.shape[-2], k.shape[-2]
-    return probabilities(q, k, how, Block(slice(0, queries), slice(0, keys), keys - queries))
+    return probabilities(q, k, how, Block((0, queries), (0, keys), keys - queries))
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, served: Fused, scale: float, dropout: float) -> Tensor:

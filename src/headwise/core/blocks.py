@@ -39,7 +39,7 @@ def in_blocks(
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
     most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
-    whole = Cut(q, k, v, Block(slice(0, queries), slice(0, keys), keys - queries))
+    whole = Cut(q, k, v, Block((0, queries), (0, keys), keys - queries))
     recompute = False
     if torch.is_grad_enabled():
         with torch.no_grad():
@@ -66,7 +66,7 @@ def probabilities(
     """The softmax of the scores as a dense matrix, in float32 or better; zeros for a query without keys.
 
     >>> x = torch.zeros(1, 1, 2, 4)
-    >>> probabilities(x, x, Scores(None, None, 1.0, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    >>> probabilities(x, x, Scores(None, None, 1.0, None), Block((0, 2), (0, 2), 0))[0, 0]
     tensor([[0.5000, 0.5000],
             [0.5000, 0.5000]])
     """
@@ -84,7 +84,7 @@ def masked_scores(
     """What the softmax is taken of, in float32 or better; minus infinity for what is not seen.
 
     >>> x = torch.ones(1, 1, 2, 4)
-    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block((0, 2), (0, 2), 0))[0, 0]
     tensor([[2., 2.],
             [2., 2.]])
     """

@@ -64,10 +64,11 @@ class MapScores:
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
         """The scores of those rows, at least one, and which part of the matrix they are."""
         first, last = int(rows.min()), int(rows.max())
-        where = slice(first, last + 1) if is_run(rows) else rows  # a slice makes no copy
-        block = Block(where, self.reach(first, last), self.first_slot)
+        reach = self.reach(first, last)
+        where = (first, last + 1) if is_run(rows) else rows  # a run makes no copy
+        block = Block(where, (reach.start, reach.stop), self.first_slot)
         visible = block.visible(self.how.mask, self.q.device)
-        q = self.q[:, :, where]
+        q = self.q[:, :, block.rows]
         bias = block.bias(q, self.k[:, :, block.columns], self.how, visible)
         scores = capped_and_biased(self._product(q, block.columns), self.how.softcap, bias)
         _hide(scores, visible, biased=bias is not None)
