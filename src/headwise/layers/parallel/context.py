@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, Partial, Shard
 from headwise.core.masks import Mask
 from headwise.layers.cache.cached import Cached
 from headwise.layers.cache.kv_cache import KVCache
-from headwise.layers.parallel.mesh import check_mesh
+from headwise.layers.parallel.checks import check_mesh
 
 
 class ContextParallel(KVCache):

@@ -10,7 +10,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import ProcessGroup
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
@@ -18,13 +17,11 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 
-from headwise.core import HeadwiseError
 from headwise.layers.multi_head_attention import MultiHeadAttention
-from headwise.layers.parallel.mesh import check_mesh
+from headwise.layers.parallel.checks import check_can_be_split, check_linear, check_mesh
 from headwise.layers.positions import PositionalEncoding
 
 Module = TypeVar("Module", bound=nn.Module)
-_WHO = "tensor_parallel"
 
 
 def tensor_parallel(model: Module, mesh: DeviceMesh) -> Module:
@@ -49,10 +46,10 @@ def tensor_parallel(model: Module, mesh: DeviceMesh) -> Module:
     torch.Size([1, 3, 8])
     >>> destroy_process_group()
     """
-    check_mesh(mesh, who=_WHO)
+    check_mesh(mesh, who="tensor_parallel")
     layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     for layer in layers:  # all of them before the first is touched
-        _check_layer(layer, mesh.size())
+        check_can_be_split(layer, mesh.size())
     heads = {layer.position: layer.heads for layer in layers}
     for position in heads:  # one that several layers share is split once
         _split_encoding(position, heads[position], mesh)
@@ -81,7 +78,7 @@ def split_linears(block: nn.Module, mesh: DeviceMesh, *, rows: Sequence[str], co
     """
     check_mesh(mesh, who="split_linears")
     for name in (*rows, *columns):
-        _check_linear(block, name, mesh.size(), axis=0 if name in rows else 1)
+        check_linear(block, name, mesh.size(), axis=0 if name in rows else 1)
     plan: dict[str, ParallelStyle] = {name: ColwiseParallel() for name in rows}
     plan |= {name: RowwiseParallel() for name in columns}
     parallelize_module(block, mesh, plan)
@@ -111,48 +108,3 @@ def _sum_over(group: ProcessGroup, gradient: Tensor) -> Tensor:
     total = gradient.clone()
     dist.all_reduce(total, group=group)
     return total
-
-
-def _check_layer(layer: MultiHeadAttention, ranks: int) -> None:
-    if isinstance(layer.query.weight, DTensor):
-        raise HeadwiseError(
-            who=_WHO,
-            what="the layer",
-            expected="whole",
-            got="one whose weights are DTensors",
-            why="It holds the heads of one rank already",
-            do="Split a layer once, or the model that it is in",
-        )
-    for what, count in (("heads", layer.heads), ("kv_heads", layer.kv_heads)):
-        if count % ranks:
-            raise HeadwiseError(
-                who=_WHO,
-                what=what,
-                expected=f"a multiple of the {ranks} ranks",
-                got=str(count),
-                why="Each rank holds the same number of whole heads",
-                do="Use a mesh of fewer ranks, or repeat key/value heads until they divide",
-            )
-
-
-def _check_linear(block: nn.Module, name: str, ranks: int, *, axis: int) -> None:
-    linear = dict(block.named_modules()).get(name)
-    what = ("rows", "columns")[axis]
-    if not isinstance(linear, nn.Linear):
-        raise HeadwiseError(
-            who="split_linears",
-            what=what,
-            expected="names of linear layers in the block",
-            got=repr(name),
-            why="It splits their weights",
-            do="Look at block.named_modules()",
-        )
-    if linear.weight.shape[axis] % ranks:
-        raise HeadwiseError(
-            who="split_linears",
-            what=f"the {what} of {name!r}",
-            expected=f"a multiple of the {ranks} ranks",
-            got=str(linear.weight.shape[axis]),
-            why="Each rank holds the same number of them",
-            do="Use a mesh of fewer ranks",
-        )
