@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from headwise.core import Causal, Documents, Explicit, Mask, Padding, Prefix, SlidingWindow, attention
-from headwise.core.flexible import flexible_attention, tiles_of
+from headwise.core.flexible import flexible_attention, is_flexible, tiles_of
+from headwise.layers import ALiBi, Rotary
 
 ROWS, HEADS, KEYS = 2, 4, 150  # more than a tile
 KEEP = torch.arange(KEYS) >= torch.tensor([[0], [KEYS - 20]])
@@ -46,6 +47,27 @@ def test_grouped_heads_a_scale_and_a_bias():
     kwargs = {"mask": Causal(), "scale": 0.4}
     found = flexible_attention(q, k, v, score_change=lambda s, b, h, i, j: s + bias[0, h, i, j], **kwargs)
     torch.testing.assert_close(found, attention(q, k, v, bias=bias, **kwargs), **CLOSE)
+
+
+@pytest.mark.parametrize("rows_share", [True, False])
+def test_alibi_says_its_bias_for_one_score(rows_share):
+    q, k, v = inputs(20)
+    alibi = ALiBi(HEADS)  # slopes of 4 heads are powers of two, exact in float32
+    at_keys = torch.arange(KEYS)[None] + (torch.tensor([[5]]) if rows_share else torch.tensor([[5], [900]]))
+    at_queries = at_keys[:, -20:]
+    bias = alibi.bias(q, k, at_queries, at_keys, None)
+    change = alibi.score_change(at_queries, at_keys)
+    found = flexible_attention(q, k, v, mask=Causal(), score_change=change)
+    torch.testing.assert_close(found, attention(q, k, v, mask=Causal(), bias=bias), **CLOSE)
+
+
+def test_what_is_flexible():
+    change = ALiBi(HEADS).score_change(torch.arange(3), torch.arange(3))
+    assert is_flexible(Causal() & Padding(KEEP), object(), change, plain=True)
+    assert not is_flexible(Causal(), object(), None, plain=True)  # the bias is not said for one score
+    assert not is_flexible(Causal(), None, None, plain=False)
+    assert not is_flexible(Mask(), None, None, plain=True)
+    assert Rotary().score_change(torch.arange(3), torch.arange(3)) is None
 
 
 def test_tiles_out_of_reach_are_skipped():

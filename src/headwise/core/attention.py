@@ -8,6 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from headwise.core.block import BiasFunction, Block, Scores
 from headwise.core.blocks import in_blocks, probabilities
+from headwise.core.flexible import ScoreChange, flexible_attention, is_flexible
 from headwise.core.inputs import check_inputs
 from headwise.core.masks import Fused, Mask
 
@@ -22,6 +23,7 @@ def attention(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
+    score_change: ScoreChange | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Each query's average of the values, weighted by how well the keys match it.
 
@@ -35,6 +37,8 @@ def attention(
     - A query that sees no key gets zeros, and passes no gradient, on every path.
     - ``bias`` is added to the scaled scores: a tensor, or a function that makes it for a block of queries.
     - ``dropout`` always applies: a layer passes 0 in evaluation.
+    - ``score_change`` says the same ``bias`` for one score at a time: on a GPU FlexAttention then takes the
+      place of blocks. That has not run on a GPU yet.
 
     Memory is O(query + key): what no fused kernel serves is computed in blocks of queries, in float32 or
     better, and computed again in the backward pass where keeping it would take much memory. Under autocast
@@ -59,6 +63,9 @@ def attention(
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
             return _fused(q, k, v, served, how.scale, dropout)
+    plain = dropout == 0 and softcap is None and kernel_fits and head_dim >= 16 and q.element_size() <= 4
+    if q.is_cuda and is_flexible(mask, bias, score_change, plain):
+        return flexible_attention(q, k, v, mask=mask, score_change=score_change, scale=how.scale)
     return in_blocks(q, k, v, how, dropout)
 
 

@@ -1,7 +1,7 @@
 """Attention by PyTorch's FlexAttention: a bias and a mask that are said for one score at a time.
 
-On a GPU that is compiled into one kernel, which never writes scores to memory. It has not run on a GPU here: on
-a CPU the same functions run unfused, forward only, and that is what the tests compare.
+On a GPU that is compiled into one kernel, which never writes scores to memory. It has not run on a GPU yet:
+the tests run the same functions on a CPU, where PyTorch does it unfused and forward only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache, singledispatch
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
@@ -49,7 +49,9 @@ def flexible_attention(
     """
     tiles = None if mask is None else tiles_of(mask, q.shape[2], k.shape[2], q.device)
     grouped = q.shape[1] != k.shape[1]
-    run = _compiled() if q.is_cuda and not torch.compiler.is_compiling() else flex_attention
+    run: Callable[..., Any] = (
+        _compiled() if q.is_cuda and not torch.compiler.is_compiling() else flex_attention
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
         output: Tensor = run(q, k, v, score_change, tiles, scale, grouped)
@@ -88,6 +90,18 @@ def tiles_of(mask: Mask, queries: int, keys: int, device: torch.device) -> Block
         mask_mod=seen_from,
         seq_lengths=(queries, keys),
     )
+
+
+def is_flexible(mask: Mask | None, bias: object, score_change: ScoreChange | None, plain: bool) -> bool:
+    """Whether FlexAttention can say all of it: the mask, the bias if there is one, and nothing not ``plain``.
+
+    >>> from headwise.core import Causal
+    >>> is_flexible(Causal() & Mask(), None, None, plain=True), is_flexible(Causal(), None, None, plain=True)
+    (False, True)
+    """
+    masks = mask.masks if isinstance(mask, All) else () if mask is None else (mask,)
+    said = all(seen_by.dispatch(type(one)) is not seen_by.dispatch(Mask) for one in masks)
+    return said and plain and (bias is None or score_change is not None)
 
 
 @singledispatch
@@ -151,6 +165,15 @@ def _(mask: All) -> Seen:
         return both
 
     return seen
+
+
+def position_of(positions: Int[Tensor, "*batch length"], row: Tensor, slot: Tensor) -> Int[Tensor, ""]:
+    """The position of one token, where rows may share theirs.
+
+    >>> position_of(torch.tensor([[3, 4, 5]]), torch.tensor(1), torch.tensor(2))
+    tensor(5)
+    """
+    return positions[slot] if positions.dim() == 1 else positions[_of(positions, row), slot]
 
 
 def _of(x: Tensor, row: Tensor) -> Tensor | int:

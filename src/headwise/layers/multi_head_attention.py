@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import AttentionMap, Mask, attention
+from headwise.core.flexible import ScoreChange
 from headwise.layers.cache.kv_cache import KVCache
 from headwise.layers.cache.turn import Turn
 from headwise.layers.layer_arguments import (
@@ -136,7 +137,15 @@ class MultiHeadAttention(nn.Module):
 
     def _attend(self, call: _Call) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        heads = attention(call.q, call.k, call.v, mask=call.mask, bias=call.bias, dropout=dropout)
+        heads = attention(
+            call.q,
+            call.k,
+            call.v,
+            mask=call.mask,
+            bias=call.bias,
+            dropout=dropout,
+            score_change=call.score_change,
+        )
         mixed: Tensor = self.output(heads.transpose(1, 2).flatten(-2))
         return mixed
 
@@ -179,7 +188,8 @@ class MultiHeadAttention(nn.Module):
             cached = cached.copy() if outlives else cached
             k, v, memory_positions, mask = cached.k, cached.v, cached.positions, cached.mask(turn.mask)
         bias = partial(self._bias, positions, memory_positions) if "scores" in self.position.acts_on else None
-        return _Call(q, k, v, mask, bias)
+        score_change = self.position.score_change(positions, memory_positions) if q.is_cuda else None
+        return _Call(q, k, v, mask, bias, score_change)
 
     def _bias(
         self,
@@ -205,3 +215,4 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
+    score_change: ScoreChange | None

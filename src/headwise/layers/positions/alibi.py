@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
+from headwise.core.flexible import ScoreChange, position_of
 from headwise.core.shapes import check_positive
 from headwise.layers.positions.encoding import PositionalEncoding
 
@@ -68,6 +69,17 @@ class ALiBi(PositionalEncoding):
         distance = (ahead - (key_positions - key_positions[..., -1:]).to(dtype)[..., None, :]).abs()
         distance = distance if distance.dim() == 3 else distance[None]
         return distance[:, None] * -self.slopes(q.device, dtype)[:, None, None]
+
+    def score_change(
+        self, query_positions: Int[Tensor, "*batch query"], key_positions: Int[Tensor, "*batch key"]
+    ) -> ScoreChange:
+        slopes = self.slopes(query_positions.device)
+
+        def change(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            distance = position_of(query_positions, row, query) - position_of(key_positions, row, key)
+            return score - slopes[head] * distance.abs()
+
+        return change
 
     def keep_heads(self, first: int, count: int) -> None:
         self.first, self.heads = self.first + first, count

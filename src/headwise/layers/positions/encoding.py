@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headwise.core.errors import HeadwiseError
+from headwise.core.flexible import ScoreChange
 
 
 class PositionalEncoding(nn.Module):
@@ -66,6 +67,12 @@ class PositionalEncoding(nn.Module):
         Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
         """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
+
+    def score_change(
+        self, query_positions: Int[Tensor, "*batch query"], key_positions: Int[Tensor, "*batch key"]
+    ) -> ScoreChange | None:
+        """The same bias said for one score at a time, for FlexAttention on a GPU; None if it cannot be."""
+        return None
 
     def keep_heads(self, first: int, count: int) -> None:
         """Become the encoding of ``count`` heads from ``first`` on, in place: one rank's share of a layer.
