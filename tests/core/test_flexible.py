@@ -33,8 +33,10 @@ def inputs(queries, kv_heads=HEADS):
     return [torch.randn(*shape, dtype=torch.float64) for shape in shapes]
 
 
-@pytest.mark.parametrize("queries", [1, 20, KEYS])
-@pytest.mark.parametrize("name", MASKS)
+OTHER_LENGTHS = [(name, queries) for name in ("window", "causal and padding") for queries in (1, KEYS)]
+
+
+@pytest.mark.parametrize(("name", "queries"), [(name, 20) for name in MASKS] + OTHER_LENGTHS)
 def test_every_mask(name, queries):
     q, k, v = inputs(queries)
     found = flexible_attention(q, k, v, mask=MASKS[name])
