@@ -27,7 +27,7 @@ def share(layer, rank):
     count = HEADS // RANKS
     for part in half.position.modules():
         if hasattr(part, "keep_heads"):
-            part.keep_heads(rank * count, count)
+            part.keep_heads(rank * count, count, of=HEADS)
     return half
 
 

@@ -88,7 +88,7 @@ def _split_encoding(position: PositionalEncoding, heads: int, mesh: DeviceMesh) 
     count = heads // mesh.size()
     for part in position.modules():  # a chain holds several
         if isinstance(part, PositionalEncoding):
-            part.keep_heads(mesh.get_local_rank() * count, count)
+            part.keep_heads(mesh.get_local_rank() * count, count, of=heads)
             for shared in _shared_by_heads(part):
                 shared.register_hook(partial(_sum_over, mesh.get_group()))  # type: ignore[no-untyped-call]
 

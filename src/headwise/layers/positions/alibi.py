@@ -81,7 +81,7 @@ class ALiBi(PositionalEncoding):
 
         return change
 
-    def keep_heads(self, first: int, count: int) -> None:
+    def keep_heads(self, first: int, count: int, of: int) -> None:
         self.first, self.heads = self.first + first, count
 
     def extra_repr(self) -> str:

@@ -74,8 +74,8 @@ class PositionalEncoding(nn.Module):
         """The same bias said for one score at a time, for FlexAttention on a GPU; None if it cannot be."""
         return None
 
-    def keep_heads(self, first: int, count: int) -> None:
-        """Become the encoding of ``count`` heads from ``first`` on, in place: one rank's share of a layer.
+    def keep_heads(self, first: int, count: int, of: int) -> None:
+        """Become the encoding of ``count`` heads from ``first`` on, in place: a rank's share of all ``of``.
 
         An encoding that computes numbers for each head, rather than holding them, overrides it.
         """
@@ -83,7 +83,8 @@ class PositionalEncoding(nn.Module):
             owner, _, leaf = name.rpartition(".")
             module = self.get_submodule(owner)
             whole: nn.Parameter = getattr(module, leaf)
-            share = whole.detach().narrow(axis, first, count).clone()
+            each = whole.shape[axis] // of  # a projection has head_dim rows for each head
+            share = whole.detach().narrow(axis, first * each, count * each).clone()
             setattr(module, leaf, nn.Parameter(share, requires_grad=whole.requires_grad))
         if hasattr(self, "heads"):
             self.heads = count
