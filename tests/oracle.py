@@ -30,8 +30,8 @@ def product(a: Matrix, b: Matrix) -> Matrix:
     return [[dot(row, list(column)) for column in columns] for row in a]
 
 
-def attention_weights(q: Matrix, k: Matrix, visible=None, bias=None, scale=None, softcap=None) -> Matrix:
-    """Vaswani et al. 2017, eq. (1), one query and one key at a time."""
+def attention_weights(q, k, visible=None, bias=None, scale=None, softcap=None, sink=-math.inf) -> Matrix:
+    """Vaswani et al. 2017, eq. (1), one query and one key at a time; a sink is a score without a key."""
     scale = 1.0 / math.sqrt(len(q[0])) if scale is None else scale
     weights = []
     for i, query in enumerate(q):
@@ -45,7 +45,7 @@ def attention_weights(q: Matrix, k: Matrix, visible=None, bias=None, scale=None,
             if visible is not None and not visible[i][j]:
                 score = -math.inf
             scores.append(score)
-        weights.append(softmax(scores))
+        weights.append(softmax([*scores, sink])[:-1])
     return weights
 
 
@@ -162,3 +162,13 @@ def sees_documents(ids: list[int]):
 
 def sees_both(*rules):
     return lambda i, j: all(rule(i, j) for rule in rules)
+
+
+def rms_norm(x: Vector, weight: Vector, eps: float = 1e-6) -> Vector:
+    """Zhang and Sennrich 2019, eq. (4), one row."""
+    root = math.sqrt(math.fsum(number * number for number in x) / len(x) + eps)
+    return [number / root * w for number, w in zip(x, weight, strict=True)]
+
+
+def sigmoid(x: float) -> float:
+    return math.exp(x) / (1 + math.exp(x)) if x < 0 else 1 / (1 + math.exp(-x))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -52,13 +53,13 @@ def test_the_help_and_the_version(capsys):
 
 
 def test_choices_are_those_the_experiments_know():
-    from headwise.cli.learning import POSITIONS
+    from headwise.cli.learning import BY_DISTANCE, POSITIONS
     from headwise.cli.looking import REPLACEMENTS, STATISTICS
+    from headwise.experiments import named
     from headwise.experiments.inside.ablating import REPLACEMENTS as KNOWN
-    from headwise.experiments.named import NAMES
     from headwise.look.recordings.sums import STATISTICS as RECORDED
 
-    assert POSITIONS == NAMES
+    assert (POSITIONS, BY_DISTANCE) == (named.NAMES, named.BY_DISTANCE)
     assert STATISTICS == RECORDED
     assert tuple(KNOWN) == REPLACEMENTS
 
@@ -112,6 +113,17 @@ def test_a_command_saves_its_picture_and_says_where(capsys, tmp_path, small, com
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_encodings_are_listed_with_their_claims(capsys):
+    code, out, err = run(capsys, "encoding", "--list")
+    assert (code, err) == (0, "")
+    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+    assert re.search(r"^T5Bias +scores +yes +yes +yes +1910.10683 *$", out, re.MULTILINE)
+    claims = {
+        one["name"]: one for one in json.loads(run(capsys, "encoding", "--list", "--json")[1])["encodings"]
+    }
+    assert claims["Learned"]["any_length"] is False
+
+
 def test_with_json_the_picture_is_named_on_standard_error(capsys, tmp_path):
     _, out, err = run(capsys, *SMALL["encoding"], "--json", "--plot", str(tmp_path / "a.svg"))
     json.loads(out)
@@ -156,7 +168,8 @@ BAD_INPUT = [
     ((*PAIR, "--plot"), "expected one argument"),
     ((*PAIR, "--plot", ""), "must be one that ends in .png"),
     (("compare", "caf\udce9 bites", "bites cat"), "the first sentence must be text in UTF-8"),
-    (("encoding",), "required: NAME"),
+    (("encoding",), "one of the arguments NAME --list is required"),
+    (("encoding", "t5", "--list"), "argument --list: not allowed with argument NAME"),
     (("encoding", "fourier"), "invalid choice: 'fourier'"),
     (("encoding", "sinusoidal", "--length", "0"), "length must be"),
     (("encoding", "sinusoidal", "--length", "many"), "invalid int value: 'many'"),

@@ -43,9 +43,44 @@ from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.words import check_comparable
-from headwise.layers import ALiBi, Learned, MultiHeadAttention, Rotary, Sinusoidal
+from headwise.layers import (
+    ALiBi,
+    AxialRotary,
+    Chain,
+    CoPE,
+    DeBERTa,
+    DynamicNTK,
+    Fire,
+    FixedCache,
+    ForgetGate,
+    GatePerChannel,
+    GatePerHead,
+    KVCache,
+    Learned,
+    Llama3,
+    LongRoPE,
+    MemoryCache,
+    MixedRotary,
+    MultiHeadAttention,
+    MultiHeadLatentAttention,
+    MultimodalRotary,
+    NTKAware,
+    Proportional,
+    RingCache,
+    Rotary,
+    Shaw,
+    Sinks,
+    Sinusoidal,
+    SwinTable,
+    T5Bias,
+    TransformerXL,
+    XPos,
+    YaRN,
+    grid_positions,
+)
 from headwise.layers.parallel import ContextParallel, tensor_parallel
 from headwise.layers.parallel.checks import check_can_be_split, check_linear
+from headwise.layers.transformer import Sample, TokenEmbedding, generate
 from headwise.look import (
     Coverage,
     Head,
@@ -69,6 +104,7 @@ from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
 from headwise.models.weights import fill
 from headwise.models.whisper import SpeechModel
+from tests.layers.transformer import small
 
 SOURCE = Path(__file__).parents[1] / "src" / "headwise"
 MESSAGE = re.compile(r".+: .+ must be .+, got .+\. .+\. .+\.")
@@ -78,6 +114,7 @@ q = torch.zeros(2, 4, 5, 8)
 layer = MultiHeadAttention(8, heads=2)
 p = AttentionMap(q, q)
 keep = torch.ones(2, 5, dtype=torch.bool)
+TOKENS = torch.tensor([[1, 2]])
 
 
 def without(*names):
@@ -146,6 +183,22 @@ def remove(head, **options):
 
 def weigh(loss, heads=0):
     importance(torchs_own, loss, heads)
+
+
+memories = MemoryCache()
+
+
+def filled():
+    cache = KVCache()
+    cache.append(q, q)
+    return cache
+
+
+class Changing(Rotary):
+    cacheable = False
+
+    def extra_repr(self):
+        return ""
 
 
 class Unbuildable:
@@ -251,6 +304,22 @@ BAD_CALLS = {
     "a layer with the class of a mask": (lambda tmp: MultiHeadAttention(8, heads=2, mask=Causal), "MultiHeadAttention: mask must be a Mask"),
     "a layer with dropout in percent": (lambda tmp: MultiHeadAttention(8, heads=2, dropout=10), "dropout must be a rate of at least 0 and below 1, got 10"),
     "dropout in words": (lambda tmp: attention(q, q, q, dropout="0.1"), "dropout must be a rate of at least 0 and below 1, got '0.1'"),
+    "a layer's softcap of 0": (lambda tmp: MultiHeadAttention(8, heads=2, softcap=0.0), "MultiHeadAttention: softcap must be a number above 0, or None, got 0.0"),
+    "a scale by name": (lambda tmp: MultiHeadAttention(8, heads=2, scale="t5"), "scale must be a finite number, or None for 1 / sqrt(head_dim), got 't5'", "1.0 for T5"),
+    "a head norm that names no order": (lambda tmp: MultiHeadAttention(8, heads=2, head_norm=torch.nn.LayerNorm(4)), "head_norm must be NormBeforeRotation or NormAfterRotation, got LayerNorm(", "different functions"),
+    "sinks of too many heads": (lambda tmp: MultiHeadAttention(8, heads=2, sinks=Sinks(3)), "sinks must be Sinks(2) or one finite number, got Sinks(heads=3)"),
+    "sinks as a flag": (lambda tmp: MultiHeadAttention(8, heads=2, sinks=True), "sinks must be Sinks(2) or one finite number, got True", "0.0 for the softmax plus one"),
+    "a gate of other sizes": (lambda tmp: MultiHeadAttention(8, heads=2, gate=GatePerHead(8, 3)), "gate must be GatePerHead(8, 2) or GatePerChannel(8, 2, 4), got GatePerHead("),
+    "a gate of another width": (lambda tmp: MultiHeadAttention(8, heads=2, gate=GatePerHead(6, 2)), "gate must be GatePerHead(8, 2) or GatePerChannel(8, 2, 4), got GatePerHead("),
+    "a gate for no value": (lambda tmp: GatePerChannel(8, 2, 0), "GatePerChannel: value_dim must be a whole number of at least 1, got 0"),
+    "a gate for no head": (lambda tmp: GatePerHead(8, 0), "GatePerHead: heads must be a whole number of at least 1, got 0"),
+    "sinks of no heads": (lambda tmp: Sinks(0), "Sinks: heads must be a whole number of at least 1, got 0"),
+    "values of no width": (lambda tmp: MultiHeadAttention(8, heads=2, value_dim=0), "value_dim must be a whole number of at least 1, got 0"),
+    "a head mask for other heads": (lambda tmp: layer(x, head_mask=torch.ones(3)), "head_mask must be floating-point of shape [2] or [2, 2], got float32 of shape [3]"),
+    "a head mask of booleans": (lambda tmp: layer(x, head_mask=torch.ones(2).bool()), "head_mask must be floating-point", "1.0 to keep a head"),
+    "latents where scores are biased": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=4, head_dim=4, rotary_dim=2, position=ALiBi(2)), "MultiHeadLatentAttention: position must be an encoding that turns queries and keys, got ALiBi, which acts on the scores"),
+    "latents of no width": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=0, head_dim=4, rotary_dim=2), "MultiHeadLatentAttention: kv_rank must be a whole number of at least 1, got 0"),
+    "sinks of attention for other heads": (lambda tmp: attention(q, q, q, sinks=torch.zeros(3)), "attention: sinks must be logits of shape [4], or [2, 4, 5] where batch may be 1, got float32 of shape [3]"),
     "a position by name": (lambda tmp: MultiHeadAttention(8, heads=2, position="rotary"), "position must be a PositionalEncoding such as Rotary() or Sinusoidal(), got 'rotary'"),
     "the class of an encoding": (lambda tmp: MultiHeadAttention(8, heads=2, position=Rotary), "position must be a PositionalEncoding", "with its brackets"),
     "a rotary base of 0": (lambda tmp: Rotary(base=0), "Rotary: base must be a finite number above 0, got 0"),
@@ -293,11 +362,73 @@ BAD_CALLS = {
     "positions of another length": (lambda tmp: layer(x, positions=torch.arange(4)), "positions must be integers of shape [5] or [2, 5], got int64 of shape [4]"),
     "memory_positions alone": (lambda tmp: layer(x, memory_positions=torch.arange(5)), "memory_positions must be None without a memory, got int64 of shape [5]"),
     "odd rotary": (lambda tmp: MultiHeadAttention(6, heads=2, position=Rotary())(torch.zeros(1, 3, 6)), "Rotary: head_dim must be even, got 3"),
+    "more rotary dimensions than there are": (lambda tmp: Rotary(dims=16).turn(q, torch.arange(5)), "Rotary: dims must be at most head_dim=8, got 16"),
+    "an odd number of rotary dimensions": (lambda tmp: Rotary(dims=3), "Rotary: dims must be even, got 3", "Use an even number"),
+    "a scaling by name": (lambda tmp: Rotary(scaling="yarn"), "Rotary: scaling must be a FrequencyScaling such as YaRN(4.0, original_length=4096), or None, got 'yarn'"),
+    "the class of a scaling": (lambda tmp: Rotary(scaling=NTKAware), "scaling must be a FrequencyScaling", "with its numbers"),
+    "a scaling without its length": (lambda tmp: Rotary(scaling=DynamicNTK(2.0, 4)), "Rotary: length must be a number of tokens or 'positions', got None", "Pass the longest length there will be"),
+    "a length in vain": (lambda tmp: Rotary(length=16), "Rotary: length must be None, got 16", "Leave it out"),
+    "a length of 0": (lambda tmp: Rotary(scaling=DynamicNTK(2.0, 4), length=0), "Rotary: length must be a whole number of at least 1, got 0"),
+    "a factor below 1": (lambda tmp: YaRN(0.5, 4096), "YaRN: factor must be a finite number of at least 1, got 0.5"),
+    "a fast end below the slow one": (lambda tmp: YaRN(4.0, 4096, beta_fast=1.0), "YaRN: beta_fast must be a finite number above 1, got 1.0"),
+    "a share in percent": (lambda tmp: Proportional(25), "Proportional: share must be a finite number of at least 0 and at most 1, got 25"),
+    "a list for another head": (lambda tmp: LongRoPE([1.0], [2.0], 64, 4.0)(torch.ones(4), 65), "LongRoPE: short must be 4 numbers, got 1"),
+    "a high factor below the low one": (lambda tmp: Llama3(low=4.0, high=1.0), "Llama3: high must be above low=4, got 1.0"),
+    "xpos far from its centre": (lambda tmp: XPos().rotate(q, q, torch.arange(5) + 10**6, torch.arange(5)), "XPos: positions must be from -16997 to 16997, around centre=0, got 1000000 to 1000004", "Set centre"),
+    "pairs that do not share out among axes": (lambda tmp: AxialRotary(axes=3).turn(q, grid_positions(1, 1, 5)), "AxialRotary: head_dim must be a multiple of 6, got 8", "Pass dims=6"),
+    "a grid of no rows": (lambda tmp: grid_positions(0, 5), "grid_positions: sizes must be a whole number of at least 1, got 0"),
+    "mixed rotary for other heads": (lambda tmp: MixedRotary(3, 8).turn(q, grid_positions(1, 5)), "MixedRotary: queries and keys must be of head_dim=8, with a multiple of 3 heads, got head_dim=8 and 4 heads"),
+    "sections of another head": (lambda tmp: MultimodalRotary((1, 1)).turn(q, grid_positions(1, 5)), "MultimodalRotary: sections must be 4 pairs in all, got 2: (1, 1)"),
+    "sections arranged by name": (lambda tmp: MultimodalRotary((1, 1), arrangement="strided"), "arrangement must be 'runs' or 'interleaved', got 'strided'"),
+    "a grid that is not given": (lambda tmp: MultiHeadAttention(8, heads=2, position=AxialRotary())(x), "AxialRotary: positions must be integers of shape [5, 2] or [batch, 5, 2], got None", "grid_positions(rows, columns)"),
+    "one axis where there are two": (lambda tmp: MultiHeadAttention(8, heads=2, position=AxialRotary())(x, positions=torch.arange(5)), "positions must be integers of shape [5, 2] or [2, 5, 2], got int64 of shape [5]", "along the last dimension"),
+    "an unknown rope type": (lambda tmp: Rotary.from_config({"rope_theta": 1e4, "rope_scaling": {"type": "spiral"}}), "Rotary.from_config: rope_type must be one of default, linear, dynamic, yarn, longrope, llama3, proportional, axial, got 'spiral'"),
+    "a configuration without its base": (lambda tmp: Rotary.from_config({}), "Rotary.from_config: rope_theta must be a number in the configuration, got None", "Pass the whole configuration"),
+    "a configuration without its lists": (lambda tmp: Rotary.from_config({"rope_theta": 1e4, "rope_scaling": {"type": "longrope"}}), "short_factor must be a list of numbers in the configuration, got None"),
+    "a kind of layer that is not said": (lambda tmp: Rotary.from_config({"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}), "layer_type must be one of full_attention, got None", "config.layer_types"),
+    "an image model that is not known": (lambda tmp: Rotary.from_config({"rope_theta": 1e4, "rope_scaling": {"type": "axial"}}), "model_type must be one whose arrangement of axes is known, got None", "Build AxialRotary"),
     "unknown pairs": (lambda tmp: Rotary(pairs="interleaved"), "pairs must be 'halves' or 'neighbours', got 'interleaved'"),
     "ALiBi of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=ALiBi(heads=4))(x), "heads must be 2, the number of query heads, got 4"),
+    "a table as wide as no head": (lambda tmp: MultiHeadAttention(8, heads=2, position=CoPE(head_dim=8))(x), "CoPE: head_dim must be 4, as wide as what the layer gives it, got 8", "Build CoPE with head_dim=4"),
+    "parameters of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=TransformerXL(8, heads=4))(x), "TransformerXL: heads must be 2, the number of query heads, got 4"),
+    "Shaw of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=Shaw(4, heads=4))(x), "Shaw: heads must be 2, the number of query heads, got 4"),
+    "values of another width": (lambda tmp: MultiHeadAttention(8, heads=2, position=Shaw(4, value_dim=3))(x), "what the value_bias function returns must be floating-point of shape [2, 2, 5, 4], got float32 of shape [2, 2, 5, 3]"),
+    "a third row of neither": (lambda tmp: DeBERTa(8, heads=2, third_row="paper"), "third_row must be 'released' or 'printed', got 'paper'"),
+    "more buckets than distances": (lambda tmp: DeBERTa(8, heads=2, max_distance=16, buckets=30), "buckets must be at least 4, and half of it below max_distance - 1 = 15, got 30"),
+    "gates of another width": (lambda tmp: MultiHeadAttention(8, heads=2, position=ForgetGate(16, heads=2))(x), "ForgetGate: x must be [batch, length, model_dim=16], got [2, 5, 8]", "Build ForgetGate(8, heads=2)"),
+    "gates that nobody made": (lambda tmp: ForgetGate(8, heads=4).bias(q, q, torch.arange(5), torch.arange(5), None), "features must be [batch, heads, key] = [2, 4, 5], got None"),
+    "gates of other heads": (lambda tmp: MultiHeadAttention(8, heads=2, position=ForgetGate(8, heads=4))(x), "features must be [batch, heads, key] = [2, 2, 5], got [2, 4, 5]"),
     "a table too short": (lambda tmp: MultiHeadAttention(8, heads=2, position=Learned(4, 8))(x), "positions must be from 0 to 3, got 0 to 4"),
     "a negative position": (lambda tmp: Learned(4, 8).embed(x, torch.arange(-1, 4)), "got -1 to 3"),
     "a table of another width": (lambda tmp: Learned(9, 6).embed(x, torch.arange(5)), "x must be [batch, length, model_dim=6], got [2, 5, 8]"),
+    "a memory that nobody reads": (lambda tmp: small.gpt()(TOKENS, x), "Block: memory must be None in a block without cross-attention, got float32 of shape [2, 5, 8]"),
+    "no memory to read": (lambda tmp: small.translator().decoder(TOKENS), "Block: memory must be a tensor, got None"),
+    "a cache of another depth": (lambda tmp: small.gpt()(TOKENS, cache=small.gpt().new_cache()[:1]), "Stack: cache must be a list of 2, one for each block, got 1 of them"),
+    "the cache of one layer for all": (lambda tmp: small.gpt().stack(x, cache=KVCache()), "got KVCache"),
+    "an encoding of scores for tokens": (lambda tmp: TokenEmbedding(9, 8, position=Rotary()), "TokenEmbedding: position must be an encoding that acts on embeddings, got Rotary", "no effect"),
+    "tokens that are no integers": (lambda tmp: small.gpt()(x[..., 0]), "TokenEmbedding: tokens must be integers [batch length], got float32 of shape [2, 5]"),
+    "tokens without a batch": (lambda tmp: small.gpt()(TOKENS[0]), "got int64 of shape [2]"),
+    "a token beyond the vocabulary": (lambda tmp: small.gpt()(TOKENS + 10), "tokens must be from 0 to 10, got 11 to 12"),
+    "a negative token": (lambda tmp: small.gpt()(TOKENS - 2), "got -1 to 0"),
+    "segments of a model without": (lambda tmp: small.gpt()(TOKENS, segments=TOKENS), "TokenEmbedding: segments must be None without a table for them"),
+    "a third segment of two": (lambda tmp: small.bert()(TOKENS, segments=TOKENS), "segments must be from 0 to 1, got 1 to 2"),
+    "no heat": (lambda tmp: Sample(temperature=0), "Sample: temperature must be above 0, got 0", "Use Greedy()"),
+    "more than all of the chance": (lambda tmp: Sample(top_p=1.5), "Sample: top_p must be above 0 and at most 1, got 1.5"),
+    "a text that begins with nothing": (lambda tmp: generate(small.gpt(), TOKENS[:, :0], 1), "generate: tokens must be at least one token in each row, and the last one real, got int64 of shape [1, 0]"),
+    "a text padded on the right": (lambda tmp: generate(small.gpt(), TOKENS, 1, keep=TOKENS == 1), "got a row that ends in padding", "pad on the left"),
+    "no blocks": (lambda tmp: small.blocks(0), "make_blocks: depth must be a whole number of at least 1, got 0"),
+    "a sinusoid in another order": (lambda tmp: Sinusoidal(layout="cosines first"), "Sinusoidal: layout must be 'neighbours' or 'halves', got 'cosines first'"),
+    "a sinusoid spaced otherwise": (lambda tmp: Sinusoidal(slowest="2i/d"), "Sinusoidal: slowest must be 'before base' or 'at base', got '2i/d'"),
+    "another grid than the table's": (lambda tmp: Learned(145, 8).resized_grid((12, 12), (24, 24)), "Learned: grid must be that of the table's 145 rows, got 12 x 12 after the first 0"),
+    "a grid by one side": (lambda tmp: Learned(144, 8).resized_grid(12, (24, 24)), "Learned: grid must be (rows, columns), two whole numbers of at least 1, got 12"),
+    "a window by one side": (lambda tmp: SwinTable(2, window=7), "SwinTable: window must be (rows, columns), two whole numbers of at least 1, got 7"),
+    "patches too far apart": (lambda tmp: SwinTable(4, (2, 7)).bias(q, q, torch.arange(10).reshape(5, 2), torch.arange(10).reshape(5, 2), None), "SwinTable: rows apart must be from -1 to 1, got -8 to 8", "resized(window)"),
+    "too few buckets": (lambda tmp: T5Bias(2, buckets=3), "T5Bias: buckets must be at least 4 where both directions count, got 3"),
+    "a furthest distance too near": (lambda tmp: T5Bias(2, max_distance=8), "T5Bias: max_distance must be more than 8, got 8"),
+    "a threshold of 0": (lambda tmp: Fire(2, threshold=0), "Fire: threshold must be a finite number above 0, got 0", "Use 512"),
+    "an empty chain": (lambda tmp: Chain(), "Chain: encodings must be at least one, got none"),
+    "a chain of two kinds of positions": (lambda tmp: Chain(Rotary(), SwinTable(2, (7, 7))), "Chain: encodings must be of one kind of positions, got encodings of 1, 2 axes"),
+    "a chain with a name in it": (lambda tmp: Chain(Rotary(), "alibi"), "Chain: position must be a PositionalEncoding such as Rotary() or Sinusoidal(), got 'alibi'"),
     "a head that is no head": (lambda tmp: Head.parse("3,5"), "a head must be a layer and a number from 0, as 3.5, (3, 5) or encoder.layer.0.attention:5, got '3,5'"),
     "a layer that is not seen": (lambda tmp: remove("4.0"), "ablate: the layer of head 4.0 must be one that made an attention call while it was watched, got 4. Layers that made one are 0 (the model)"),
     "a head out of range": (lambda tmp: remove("0.2"), "ablate: the head of 0.2 must be from 0 to 1, got 2. Layer 0 (the model) has 2 heads"),
@@ -309,7 +440,7 @@ BAD_CALLS = {
     "a loss of many numbers": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0]), "importance: what loss returns must be a tensor of one number, with a gradient, got float32 of shape [2, 5, 8]"),
     "a loss without gradients": (lambda tmp: weigh(torch.no_grad()(lambda: torchs_own(x, x, x)[0].sum())), "importance: the call in layer the model must be made with gradients on, got one without"),
     "minus one heads": (lambda tmp: weigh(lambda: torchs_own(x, x, x)[0].sum(), -1), "the number of heads must be a whole number, 0 or more, got -1"),
-    "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, got 'rope'"),
+    "an unknown encoding": (lambda tmp: named_position("rope", model_dim=8, heads=1, max_length=3), "one of none, integers, learned, sinusoidal, rotary, alibi, t5, kerple-log, kerple-power, fire, sandwich, got 'rope'"),
     "a wave of no dimensions": (lambda tmp: examine_encoding("sinusoidal", dim=0), "encoding: dim must be a whole number of at least 1, got 0"),
     "a heat map too tall": (lambda tmp: examine_encoding("sinusoidal", length=10**6), "length must be at most 2,048, got 1,000,000"),
     "a wave of one dimension": (lambda tmp: examine_encoding("sinusoidal", dim=1), "dim must be"),
@@ -387,9 +518,28 @@ BAD_CALLS = {
     "heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(12, heads=6), 4), "tensor_parallel: heads must be a multiple of the 4 ranks, got 6"),
     "key/value heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(8, heads=4, kv_heads=1), 2), "tensor_parallel: kv_heads must be a multiple of the 2 ranks, got 1"),
     "a layer split twice": (lambda tmp: split_twice(), "tensor_parallel: the layer must be whole, got one whose weights are DTensors"),
+    "an encoding that does not split": (lambda tmp: MixedRotary(2, 4).keep_heads(0, 1, of=4), "MixedRotary.frequencies: its axis of heads must be one that 4 ranks can share, got 2"),
     "a split of no linear layer": (lambda tmp: check_linear(layer, "keys", 2, axis=0), "split_linears: rows must be names of linear layers in the block, got 'keys'"),
     "columns that do not split": (lambda tmp: check_linear(layer, "output", 3, axis=1), "split_linears: the columns of 'output' must be a multiple of the 3 ranks, got 8"),
     "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
+    "a cache of four bits": (lambda tmp: KVCache(bits=4), "KVCache: bits must be 8, or None to store keys as they come, got 4"),
+    "values of other tokens": (lambda tmp: KVCache().append(q, q[:, :, :3]), "KVCache: v must be float32 [2, 4, 5, value_dim], got float32 of shape [2, 4, 3, 8]"),
+    "a gradient in eight bits": (lambda tmp: KVCache(bits=8).append(q.clone().requires_grad_(), q), "keys and values must be without a gradient, got some that require one", "torch.no_grad()"),
+    "another batch in one cache": (lambda tmp: filled().append(q[:1], q[:1]), "KVCache: k of the next tokens must be float32 [2, 4, length, 8] on cpu, got float32 [1, 4, length, 8] on cpu", "one layer and to the rows of one batch"),
+    "numbers for keep": (lambda tmp: KVCache().append(q, q, keep=torch.ones(2, 5)), "KVCache: keep must be a boolean tensor [2, 5], got float32 of shape [2, 5]"),
+    "caches that hold nothing": (lambda tmp: KVCache.join([KVCache()]), "KVCache: the caches to join must be KVCaches that hold a token each, got [KVCache(0 tokens)]"),
+    "rows that are no list": (lambda tmp: filled().reorder(torch.zeros(2)), "KVCache: rows must be an integer tensor [rows], got float32 of shape [2]"),
+    "a length that never was": (lambda tmp: filled().crop(6), "KVCache: length must be 0, or from 0 to 5, got 6"),
+    "a full cache": (lambda tmp: FixedCache(4).append(q, q), "FixedCache: the number of tokens must be at most capacity=4, got 0 and 5 more"),
+    "a ring of spare parts": (lambda tmp: RingCache(3, spare=-1), "RingCache: spare must be a whole number, 0 or more, got -1"),
+    "a ring without a window": (lambda tmp: MultiHeadAttention(8, 2, mask=Causal())(x, cache=RingCache(3)), "RingCache: mask must be one that sees at most the last 3 keys, without a prefix, got causal", "mask=SlidingWindow(3)"),
+    "a prefix in a ring": (lambda tmp: layer(x, mask=Prefix(2) & SlidingWindow(3), cache=RingCache(3)), "without a prefix, got causal after a prefix of 2 & the last 3 keys"),
+    "another memory": (lambda tmp: [layer(x, x + number, cache=memories) for number in (0, 1)], "MemoryCache: memory must be the one it was filled with, or None, got another: float32 of shape [2, 5, 8]"),
+    "no memory at first": (lambda tmp: layer(x, cache=MemoryCache()), "MemoryCache: memory must be given with the first call, got None"),
+    "a causal memory": (lambda tmp: layer(x, x, mask=Causal(), cache=MemoryCache()), "MemoryCache: mask must be one that does not ask where the queries stand among the keys, got causal"),
+    "a cache of another kind": (lambda tmp: layer(x, cache={}), "MultiHeadAttention: cache must be a KVCache, or None, got {}"),
+    "a memory in a growing cache": (lambda tmp: layer(x, x, cache=KVCache()), "cache must be a MemoryCache where a memory is given, got KVCache(0 tokens)"),
+    "an encoding that does not keep": (lambda tmp: MultiHeadAttention(8, 2, position=Changing())(x, cache=KVCache()), "MultiHeadAttention: position must be an encoding that claims to be cacheable, got Changing()"),
 }  # fmt: skip
 
 

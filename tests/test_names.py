@@ -25,7 +25,7 @@ ROOMS = (
 @pytest.mark.parametrize("room", ROOMS)
 def test_all_is_sorted_and_exact(room):
     module = importlib.import_module(room)
-    assert list(module.__all__) == sorted(module.__all__)
+    assert list(module.__all__) == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
     for name in module.__all__:
         assert getattr(module, name).__doc__, f"{room}.{name} has no docstring"
 

@@ -28,7 +28,7 @@ def test_every_public_function_is_tested_here():
     }
     assert {name for name in public if not name.startswith("_")} == {
         "softmax", "attention", "attention_weights", "multi_head", "multi_head_attention",
-        "positional_encoding", "rotary", "alibi_slopes", "alibi",
+        "rms_norm", "sigmoid_gate", "positional_encoding", "rotary", "alibi_slopes", "alibi",
     }  # fmt: skip
 
 
@@ -145,6 +145,28 @@ def test_rotary_turns_the_first_axis_towards_its_partner(pairs, partner):
     expected = [0.5403023058681398, 0.0, 0.0, 0.0]
     expected[partner] = 0.8414709848078965
     close(turned, expected)
+
+
+@pytest.mark.parametrize("softcap", [None, 0.7])
+@pytest.mark.parametrize("sink", [-math.inf, -1.0, 5.0])
+def test_softcap_and_sink(softcap, sink):
+    q, k, v = draw(4, 3), draw(5, 3, seed=1), draw(5, 2, seed=2)
+    for visible in hidden(4, 5):
+        how = {"visible": visible, "softcap": softcap, "sink": sink}
+        close(
+            reference.attention(q, k, v, **how), oracle.attention(q.tolist(), k.tolist(), v.tolist(), **how)
+        )
+
+
+def test_rms_norm():
+    x, weight = draw(3, 4), draw(4, seed=1)
+    close(reference.rms_norm(x, weight), [oracle.rms_norm(row, weight.tolist()) for row in x.tolist()])
+
+
+def test_sigmoid_gate():
+    x, weight, add = draw(3, 4), 20 * draw(2, 4, seed=1), draw(2, seed=2)
+    logits = oracle.projected(x.tolist(), weight.tolist(), add.tolist())
+    close(reference.sigmoid_gate(x, weight, add), [[oracle.sigmoid(one) for one in row] for row in logits])
 
 
 @pytest.mark.parametrize(

@@ -20,35 +20,75 @@ if TYPE_CHECKING:
     from headwise.core import SlidingWindow as SlidingWindow
     from headwise.core import attention as attention
     from headwise.core import attention_weights as attention_weights
+    from headwise.layers import MLP as MLP
     from headwise.layers import ALiBi as ALiBi
+    from headwise.layers import Block as Block
+    from headwise.layers import Decoder as Decoder
+    from headwise.layers import Encoder as Encoder
+    from headwise.layers import FixedCache as FixedCache
+    from headwise.layers import GatedMLP as GatedMLP
+    from headwise.layers import Greedy as Greedy
+    from headwise.layers import KVCache as KVCache
+    from headwise.layers import LanguageModel as LanguageModel
     from headwise.layers import Learned as Learned
+    from headwise.layers import MemoryCache as MemoryCache
     from headwise.layers import MultiHeadAttention as MultiHeadAttention
     from headwise.layers import NoPosition as NoPosition
     from headwise.layers import PositionalEncoding as PositionalEncoding
+    from headwise.layers import PostNorm as PostNorm
+    from headwise.layers import PreNorm as PreNorm
+    from headwise.layers import Residual as Residual
+    from headwise.layers import RingCache as RingCache
     from headwise.layers import Rotary as Rotary
+    from headwise.layers import Sample as Sample
     from headwise.layers import Sinusoidal as Sinusoidal
+    from headwise.layers import TokenEmbedding as TokenEmbedding
+    from headwise.layers import TokenModel as TokenModel
+    from headwise.layers import Transformer as Transformer
+    from headwise.layers import generate as generate
+    from headwise.layers import make_blocks as make_blocks
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "MLP",
     "ALiBi",
     "AttentionMap",
+    "Block",
     "Causal",
+    "Decoder",
     "Documents",
+    "Encoder",
     "Explicit",
+    "FixedCache",
+    "GatedMLP",
+    "Greedy",
     "HeadwiseError",
+    "KVCache",
+    "LanguageModel",
     "Learned",
     "Mask",
+    "MemoryCache",
     "MultiHeadAttention",
     "NoPosition",
     "Padding",
     "PositionalEncoding",
+    "PostNorm",
+    "PreNorm",
     "Prefix",
+    "Residual",
+    "RingCache",
     "Rotary",
+    "Sample",
     "Sinusoidal",
     "SlidingWindow",
+    "TokenEmbedding",
+    "TokenModel",
+    "Transformer",
     "attention",
     "attention_weights",
+    "generate",
+    "make_blocks",
 ]
 
 

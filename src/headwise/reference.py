@@ -39,16 +39,24 @@ def attention_weights(
     visible: ArrayLike | None = None,
     bias: ArrayLike = 0.0,
     scale: float | None = None,
+    softcap: float | None = None,
+    sink: float = -np.inf,
 ) -> Array:
-    """How much each query attends to each key: ``softmax(q k^T / sqrt(d) + bias)`` over the visible keys.
+    """How much each query attends to each key: ``softmax(cap(q k^T / sqrt(d)) + bias)`` over what is visible.
+
+    ``cap(s) = softcap * tanh(s / softcap)`` keeps scores between minus and plus ``softcap``: Gemma Team 2024,
+    arXiv 2408.00118, section 2. A ``sink`` is a score that takes its share and belongs to no key.
 
     >>> attention_weights([[0.0], [0.0]], [[1.0], [2.0]], visible=[[True, False], [True, True]])
     array([[1. , 0. ],
            [0.5, 0.5]])
     """
     q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
-    scores = q @ k.T * (1.0 / np.sqrt(q.shape[-1]) if scale is None else scale) + np.asarray(bias)
-    return softmax(scores if visible is None else np.where(visible, scores, -np.inf))
+    scores = q @ k.T * (1.0 / np.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = scores if softcap is None else softcap * np.tanh(scores / softcap)
+    scores = scores + np.asarray(bias)
+    scores = scores if visible is None else np.where(visible, scores, -np.inf)
+    return softmax(np.column_stack([scores, np.full(len(scores), sink)]))[:, :-1]
 
 
 def attention(
@@ -59,13 +67,16 @@ def attention(
     visible: ArrayLike | None = None,
     bias: ArrayLike = 0.0,
     scale: float | None = None,
+    softcap: float | None = None,
+    sink: float = -np.inf,
 ) -> Array:
     """Each query's weighted average of the values. Vaswani et al. 2017, arXiv 1706.03762, eq. (1).
 
     >>> attention([[0.0]], [[1.0], [2.0]], [[10.0], [20.0]])
     array([[15.]])
     """
-    return attention_weights(q, k, visible=visible, bias=bias, scale=scale) @ np.asarray(v, dtype=np.float64)
+    weights = attention_weights(q, k, visible=visible, bias=bias, scale=scale, softcap=softcap, sink=sink)
+    return weights @ np.asarray(v, dtype=np.float64)
 
 
 def multi_head(x: ArrayLike, heads: int) -> Array:
@@ -119,6 +130,33 @@ def multi_head_attention(
         added = 0.0 if bias is None else bias[head]
         outputs.append(attention(q[head], k[group], v[group], visible=visible, bias=added))
     return np.concatenate(outputs, axis=-1) @ project[3] + add[3]
+
+
+def rms_norm(x: ArrayLike, weight: ArrayLike = 1.0, eps: float = 1e-6) -> Array:
+    """Each row divided by its root mean square: ``x / sqrt(mean(x^2) + eps) * weight``.
+
+    Zhang and Sennrich 2019, arXiv 1910.07467, eq. (4).
+
+    >>> rms_norm([[3.0, 4.0]], eps=0.0).round(4)
+    array([[0.8485, 1.1314]])
+    """
+    x = np.asarray(x, dtype=np.float64)
+    normed: Array = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * np.asarray(weight)
+    return normed
+
+
+def sigmoid_gate(x: ArrayLike, weight: ArrayLike, add: ArrayLike = 0.0) -> Array:
+    """How far each gate is open for each word: ``1 / (1 + exp(-(x w^T + b)))``.
+
+    One gate for each head, or for each of its channels, multiplies what the head gives before the heads are
+    mixed. Qiu et al. 2025, arXiv 2505.06708.
+
+    >>> sigmoid_gate([[0.0]], [[1.0]])
+    array([[0.5]])
+    """
+    logits = np.asarray(x, dtype=np.float64) @ np.asarray(weight, dtype=np.float64).T + np.asarray(add)
+    gates: Array = 1.0 / (1.0 + np.exp(-logits))
+    return gates
 
 
 def positional_encoding(length: int, dim: int, base: float = 10000.0) -> Array:

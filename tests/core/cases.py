@@ -1,5 +1,7 @@
 """Masks, each beside the oracle's rule for it, and random queries, keys and values."""
 
+import math
+
 import torch
 
 from headwise import reference
@@ -84,8 +86,9 @@ def draw(queries, keys, *, heads=4, kv_heads=2, head_dim=6, value_dim=None, dtyp
     return tuple(torch.randn(BATCH, *shape, generator=generator, dtype=dtype) for shape in shapes)
 
 
-def expected(q, k, v, *, visible=None, bias=None, scale=None):
+def expected(q, k, v, *, visible=None, bias=None, scale=None, softcap=None, sinks=None):
     """Attention by `reference.py`, one row of the batch and one head at a time, in float64."""
+    sinks = [-math.inf] * q.shape[1] if sinks is None else sinks.detach().double().tolist()
     batch, heads, queries, _ = q.shape
     group = heads // k.shape[1]
     bias = torch.zeros(1, 1, queries, k.shape[2]) if bias is None else bias
@@ -102,6 +105,8 @@ def expected(q, k, v, *, visible=None, bias=None, scale=None):
                     visible=None if visible is None else visible[row].numpy(),
                     bias=bias[row, head].numpy(),
                     scale=scale,
+                    softcap=softcap,
+                    sink=sinks[head],
                 )
             )
     return output

@@ -23,11 +23,22 @@ PATHS = {
     "bias function": lambda queries, keys, dtype: {"bias": distance_bias},
     "softcap": lambda queries, keys, dtype: {"softcap": 2.0},
     "other value width": lambda queries, keys, dtype: {},
+    "far other value width": lambda queries, keys, dtype: {},
+    "sinks": lambda queries, keys, dtype: {"sinks": sinks(dtype)},
+    "sinks, bias function": lambda queries, keys, dtype: {"sinks": sinks(dtype), "bias": distance_bias},
+    "sinks, softcap": lambda queries, keys, dtype: {"sinks": sinks(dtype), "softcap": 2.0},
+    "sinks, other value width": lambda queries, keys, dtype: {"sinks": sinks(dtype)},
 }
+_FAR = 150  # so much wider that no fused kernel serves it
+
+
+def sinks(dtype, heads=4):
+    """A logit for each head, some above and some below usual scores."""
+    return torch.linspace(-3, 3, heads, dtype=dtype).requires_grad_()
 
 
 def value_dim(path):
-    return 3 if path == "other value width" else 6
+    return _FAR if path.startswith("far") else 3 if path.endswith("other value width") else 6
 
 
 def force_small_blocks(monkeypatch: pytest.MonkeyPatch, rows=2, kept=0):
@@ -37,13 +48,13 @@ def force_small_blocks(monkeypatch: pytest.MonkeyPatch, rows=2, kept=0):
 
 
 def with_gradients(attend, inputs, kwargs):
-    """The output and the gradients of a fixed mixture of its entries, those of a tensor bias included."""
+    """The output and the gradients of a fixed mixture of its entries, those of bias and sinks included."""
     leaves = [x.detach().clone().requires_grad_() for x in inputs]
-    bias = kwargs.get("bias")
-    if isinstance(bias, torch.Tensor):
-        bias = bias.detach().clone().requires_grad_()
-        kwargs = {**kwargs, "bias": bias}
-        leaves.append(bias)
+    for name in ("bias", "sinks"):
+        if isinstance(kwargs.get(name), torch.Tensor):
+            leaf = kwargs[name].detach().clone().requires_grad_()
+            kwargs = {**kwargs, name: leaf}
+            leaves.append(leaf)
     output = attend(*leaves[:3], **kwargs)
     mixture = torch.cos(torch.arange(output.numel(), dtype=torch.float64)).reshape(output.shape)
     (output * mixture.to(output.dtype)).sum().backward()

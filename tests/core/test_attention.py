@@ -65,13 +65,16 @@ def test_grouped_heads_and_other_value_widths(kv_heads, value_dim, name):
     torch.testing.assert_close(output, expected(q, k, v, visible=visible), **EXACT)
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.01, -0.5])
+@pytest.mark.parametrize("scale", [1.0, 0.01, -0.5, 0.0])
 @pytest.mark.parametrize("biased", [False, True])
-def test_a_given_scale_replaces_the_usual_one(scale, biased):
-    q, k, v = draw(4, 6)
+@pytest.mark.parametrize("name", [None, "causal", "padding"])
+def test_a_given_scale_replaces_the_usual_one(scale, biased, name):
+    q, k, v = draw(6, 6)
     bias = bias_like(q, k) if biased else None
-    output = attention(q, k, v, bias=bias, scale=scale)
-    torch.testing.assert_close(output, expected(q, k, v, bias=bias, scale=scale), **EXACT)
+    mask, visible = (None, None) if name is None else make_mask(name, 6, 6)
+    output = attention(q, k, v, mask=mask, bias=bias, scale=scale)
+    wanted = expected(q, k, v, visible=visible, bias=bias, scale=scale)
+    torch.testing.assert_close(output, wanted, **EXACT)
 
 
 @pytest.mark.parametrize("softcap", [0.5, 50.0])

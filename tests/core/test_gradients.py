@@ -16,12 +16,11 @@ def test_of_attention(monkeypatch, path, name):
     mask = None if name is None else make_mask(name, 3, 4)[0]
     kwargs = PATHS[path](3, 4, torch.float64)
     leaves = [x[..., :2].clone().requires_grad_() for x in draw(3, 4, kv_heads=1, value_dim=value_dim(path))]
-    bias = kwargs.pop("bias", None)
-    if isinstance(bias, torch.Tensor):
-        leaves.append(bias)
+    given = [name for name, value in kwargs.items() if isinstance(value, torch.Tensor)]
+    leaves += [kwargs.pop(name) for name in given]
 
-    def call(q, k, v, added=bias):
-        return attention(q, k, v, mask=mask, bias=added, **kwargs)
+    def call(q, k, v, *more):
+        return attention(q, k, v, mask=mask, **kwargs, **dict(zip(given, more, strict=True)))
 
     assert gradcheck(call, leaves)
 

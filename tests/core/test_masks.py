@@ -115,6 +115,14 @@ def test_a_mask_says_what_it_is(mask, text):
     assert str(mask) == text
 
 
+def test_a_combination_is_flat_in_any_grouping():
+    """Who looks for one mask among several, as a cache does for padding, has to look in one list alone."""
+    first, second, third = Causal(), SlidingWindow(4), Prefix(2)
+    for combined in ((first & second) & third, first & (second & third)):
+        assert combined.masks == (first, second, third)
+    assert ((first & second) & (third & first)).masks == (first, second, third, first)
+
+
 def test_masks_combine_in_any_grouping():
     a, b, c = Causal(), SlidingWindow(3), Prefix(2)
     left, right = (a & b) & c, a & (b & c)

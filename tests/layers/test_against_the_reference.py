@@ -8,6 +8,9 @@ from headwise import reference
 from headwise.core import Causal
 from headwise.layers import MultiHeadAttention
 from tests.layers.encodings import ENCODINGS, layer_with, parts, words
+from tests.layers.oracles.rotary_family import FAMILY, rows_turned
+
+TURNING = {"rotary, halves", "rotary, neighbours", *FAMILY}
 
 # Float64 on both sides, sums of at most 20 terms of size about 1 to 10, three products deep.
 EXACT = {"rtol": 0.0, "atol": 1e-12}
@@ -24,7 +27,7 @@ def expected(layer, name, x, memory=None, positions=None, memory_positions=None,
     bias = None
     if name == "alibi":
         bias = list(reference.alibi(layer.heads, positions, memory_positions))
-    if not name.startswith("rotary"):
+    if name not in TURNING:
         return reference.multi_head_attention(
             x,
             *weights,
@@ -35,17 +38,27 @@ def expected(layer, name, x, memory=None, positions=None, memory_positions=None,
             bias=bias,
             biases=biases,
         )
-    pairs = name.split(", ")[1]
     q = np.split(x @ weights[0].T + biases[0], layer.heads, axis=-1)
     k = np.split(memory @ weights[1].T + biases[1], layer.kv_heads, axis=-1)
     v = np.split(memory @ weights[2].T + biases[2], layer.kv_heads, axis=-1)
     heads = []
     for head in range(layer.heads):
         serving = head // (layer.heads // layer.kv_heads)
-        turned_q = reference.rotary(q[head], positions, pairs=pairs)
-        turned_k = reference.rotary(k[serving], memory_positions, pairs=pairs)
+        turned_q, turned_k = turned(layer, name, (q[head], positions), (k[serving], memory_positions))
         heads.append(reference.attention(turned_q, turned_k, v[serving], visible=visible))
     return np.concatenate(heads, axis=-1) @ weights[3].T + biases[3]
+
+
+def turned(layer, name, query, key):
+    """The queries and the keys of one head, each given with its positions."""
+    if name in FAMILY:
+        length = int(max(*query[1], *key[1])) + 1
+        return [
+            rows_turned(name, layer.position, *rows, is_key, length)
+            for rows, is_key in ((query, False), (key, True))
+        ]
+    pairs = name.split(", ")[1]
+    return [reference.rotary(*rows, pairs=pairs) for rows in (query, key)]
 
 
 def added(layer, name, x, positions):

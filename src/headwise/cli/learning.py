@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headwise.experiments import Result
 
 POSITIONS = ("none", "integers", "learned", "sinusoidal", "rotary", "alibi")
+BY_DISTANCE = ("t5", "kerple-log", "kerple-power", "fire", "sandwich")
 
 
 def add_learning(commands: Commands) -> None:
@@ -45,7 +46,15 @@ def add_learning(commands: Commands) -> None:
         "what a positional encoding looks like and does to scores",
         "headwise encoding sinusoidal --length 50 --dim 128 --plot pe.png",
     )
-    command.add_argument("name", choices=POSITIONS, help="which encoding: %(choices)s", metavar="NAME")
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "name",
+        nargs="?",
+        choices=POSITIONS + BY_DISTANCE,
+        help="which encoding: " + ", ".join(POSITIONS + BY_DISTANCE),
+        metavar="NAME",
+    )
+    which.add_argument("--list", action="store_true", help="what every encoding claims, in one table")
     command.add_argument("--length", type=int, default=50, help="positions, from 0 (%(default)s)")
     command.add_argument("--dim", type=int, default=128, help="dimensions of the model or head (%(default)s)")
     command.add_argument(
@@ -92,8 +101,10 @@ def _compare(options: argparse.Namespace) -> Result:
 
 
 def _encoding(options: argparse.Namespace) -> Result:
-    from headwise.experiments import examine_encoding
+    from headwise.experiments import examine_encoding, list_encodings
 
+    if options.list:
+        return list_encodings()
     return examine_encoding(options.name, length=options.length, dim=options.dim, base=options.base)
 
 

@@ -2,7 +2,7 @@
 
 from headwise.core.attention import attention, attention_weights
 from headwise.core.attention_map import AttentionMap
-from headwise.core.block import BiasFunction
+from headwise.core.block import BiasFunction, ValueBiasFunction
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks import Causal, Documents, Explicit, Mask, Padding, Prefix, SlidingWindow
 
@@ -17,6 +17,7 @@ __all__ = [
     "Padding",
     "Prefix",
     "SlidingWindow",
+    "ValueBiasFunction",
     "attention",
     "attention_weights",
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 
-from headwise.core.block import BiasFunction, Block, Scores
+from headwise.core.block import BiasFunction, Block, Scores, ValueBiasFunction
 from headwise.core.blocks import in_blocks, probabilities
 from headwise.core.flexible import ScoreChange, flexible_attention, is_flexible
 from headwise.core.inputs import check_inputs
+from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.masks import Fused, Mask
+from headwise.core.sinks import sinks_of_queries
 
 
 def attention(
@@ -22,7 +23,9 @@ def attention(
     bias: Float[Tensor, "#batch #heads query key"] | BiasFunction | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    sinks: Float[Tensor, " heads"] | Float[Tensor, "#batch heads query"] | None = None,
     dropout: float = 0.0,
+    value_bias: ValueBiasFunction | None = None,
     score_change: ScoreChange | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Each query's average of the values, weighted by how well the keys match it.
@@ -36,7 +39,12 @@ def attention(
     - With fewer queries than keys the queries are the last ones: ``Causal()`` is bottom-right.
     - A query that sees no key gets zeros, and passes no gradient, on every path.
     - ``bias`` is added to the scaled scores: a tensor, or a function that makes it for a block of queries.
+    - ``sinks``, a logit for each head or for each of its queries, take part in the softmax and are no key:
+      weights then add up to less than 1. Xiao et al. 2023, arXiv 2309.17453; a logit of 0 is the "softmax
+      plus one". Softcap and bias do not touch them.
     - ``dropout`` always applies: a layer passes 0 in evaluation.
+    - ``value_bias`` makes what the output of a block of queries gains because a value depends on who reads
+      it, ``sum_j p_ij a_ij``, from the weights after dropout.
     - ``score_change`` says the same ``bias`` for one score at a time: on a GPU FlexAttention then takes the
       place of blocks. That has not run on a GPU yet.
 
@@ -54,19 +62,19 @@ def attention(
             [0.1065, 0.1065, 0.7870]])
     """
     check_inputs(q, k, v, mask=mask, bias=bias, softcap=softcap, dropout=dropout)
-    queries, head_dim = q.shape[-2:]
-    keys, value_dim = v.shape[-2:]
-    how = Scores(mask, bias, head_dim**-0.5 if scale is None else scale, softcap)
+    queries, keys = q.shape[2], k.shape[2]
+    how = _scores(q, mask, bias, scale, softcap, sinks)
     # elsewhere these fall back to a kernel that builds the whole matrix
-    kernel_fits = keys > 0 and value_dim == head_dim and (dropout == 0 or q.is_cuda)
-    if bias is None and softcap is None and kernel_fits:
+    kernel_fits = keys > 0 and kernel_can(q.shape[-1], v.shape[-1]) and (dropout == 0 or q.is_cuda)
+    if bias is None and softcap is None and value_bias is None and kernel_fits:
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
-            return _fused(q, k, v, served, how.scale, dropout)
-    plain = dropout == 0 and softcap is None and kernel_fits and head_dim >= 16 and q.element_size() <= 4
+            return _fused(q, k, v, served, how, dropout)
+    plain = dropout == 0 and softcap is None and sinks is None and value_bias is None and keys > 0
+    plain = plain and v.shape[-1] == q.shape[-1] >= 16 and q.element_size() <= 4
     if q.is_cuda and is_flexible(mask, bias, score_change, plain):
         return flexible_attention(q, k, v, mask=mask, score_change=score_change, scale=how.scale)
-    return in_blocks(q, k, v, how, dropout)
+    return in_blocks(q, k, v, how, dropout, value_bias)
 
 
 def attention_weights(
@@ -77,6 +85,7 @@ def attention_weights(
     bias: Float[Tensor, "#batch #heads query key"] | BiasFunction | None = None,
     scale: float | None = None,
     softcap: float | None = None,
+    sinks: Float[Tensor, " heads"] | Float[Tensor, "#batch heads query"] | None = None,
 ) -> Float[Tensor, "batch heads query key"]:
     """The probabilities ``P`` of ``attention``: dense, in float32 or better, O(query * key) memory.
 
@@ -87,19 +96,31 @@ def attention_weights(
             [0.5000, 0.5000]])
     """
     check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
-    how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
+    how = _scores(q, mask, bias, scale, softcap, sinks)
     queries, keys = q.shape[-2], k.shape[-2]
     return probabilities(q, k, how, Block((0, queries), (0, keys), keys - queries))
 
 
-def _fused(q: Tensor, k: Tensor, v: Tensor, served: Fused, scale: float, dropout: float) -> Tensor:
+def _scores(
+    q: Tensor,
+    mask: Mask | None,
+    bias: Tensor | BiasFunction | None,
+    scale: float | None,
+    softcap: float | None,
+    sinks: Tensor | None,
+) -> Scores:
+    of_queries = sinks_of_queries(sinks, (q.shape[0], q.shape[1], q.shape[2]), who="attention")
+    return Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap, of_queries)
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, served: Fused, how: Scores, dropout: float) -> Tensor:
     keep, empty = None, None
     if served.keep is not None:
         any_kept = served.keep.any(-1, keepdim=True)
         # kernels disagree on a row without keys, so none has one
         keep = (served.keep | ~any_kept)[:, None, None, :]
         empty = ~any_kept[:, None, None, :]
-    output = scaled_dot_product_attention(
-        q, k, v, keep, dropout, served.causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    output = fused_kernel(
+        q, k, v, keep, scale=how.scale, causal=served.causal, dropout=dropout, sinks=how.sinks
     )
     return output if empty is None else output.masked_fill(empty, 0.0)

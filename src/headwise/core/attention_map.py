@@ -19,7 +19,6 @@ from headwise.core.map_inputs import (
     check_indices,
     check_keep,
     check_same_length,
-    check_sinks,
     check_values,
 )
 from headwise.core.map_picture import HTML_BINS, TEXT_BINS, as_html, as_text
@@ -29,6 +28,7 @@ from headwise.core.map_statistics import Statistics, received_by, statistics_of
 from headwise.core.map_values import lengths_of, with_key_bias
 from headwise.core.masks import Mask
 from headwise.core.shapes import check_positive
+from headwise.core.sinks import sinks_of_queries
 
 
 class AttentionMap:
@@ -66,7 +66,8 @@ class AttentionMap:
         check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
         self.q, self.k = q.detach(), k.detach()
         self.how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
-        self.sinks = check_sinks(sinks, self.shape[:3], self.dtype)
+        sinks = sinks_of_queries(sinks, self.shape[:3], who="AttentionMap")
+        self.sinks = None if sinks is None else sinks.detach().to(self.dtype)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -36,14 +36,28 @@ class BiasFunction(Protocol):
     ) -> Float[Tensor, "#batch #heads query key"]: ...
 
 
+@runtime_checkable
+class ValueBiasFunction(Protocol):
+    """Makes what a block's output gains because values depend on who reads them: ``sum_j p_ij a_ij``.
+
+    ``weights`` are those of the block's ``rows`` and ``columns``, after dropout, in float32 or better. The
+    result is linear in them, so that a query that sees no key gains nothing.
+    """
+
+    def __call__(
+        self, weights: Float[Tensor, "batch heads query key"], rows: slice | Tensor, columns: slice
+    ) -> Float[Tensor, "batch heads query value_dim"]: ...
+
+
 @dataclass(frozen=True)
 class Scores:
-    """What happens between ``Q K^T`` and the softmax."""
+    """What happens between ``Q K^T`` and the softmax; ``sinks`` are one logit for each query, no key's."""
 
     mask: Mask | None
     bias: Tensor | BiasFunction | None
     scale: float
     softcap: float | None
+    sinks: Float[Tensor, "batch heads query"] | None = None
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import dropout as drop
-from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from headwise.core.autocast import without_autocast
-from headwise.core.block import Block, Cut, Scores, cut_up
+from headwise.core.block import Block, Cut, Scores, ValueBiasFunction, cut_up
+from headwise.core.kernel import fused_kernel, kernel_can
+from headwise.core.shapes import check_value_bias
 
 _BLOCK_ELEMENTS = 2**21  # of one block's scores: 8 MiB in float32, which caches hold and malloc reuses
 _BLOCK_ELEMENTS_CUDA = 2**24  # there each block costs kernel launches instead
@@ -27,6 +29,7 @@ def in_blocks(
     v: Float[Tensor, "batch kv_heads key value_dim"],
     how: Scores,
     dropout: float,
+    value_bias: ValueBiasFunction | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Attention of one block of queries after another, each over the keys it can reach.
 
@@ -35,25 +38,29 @@ def in_blocks(
     torch.Size([1, 1, 3, 2])
     """
     queries, keys = q.shape[-2], k.shape[-2]
-    dense = how.softcap is not None or dropout > 0 or v.shape[-1] != q.shape[-1]
+    kernel_fits = kernel_can(q.shape[-1], v.shape[-1])
+    dense = how.softcap is not None or dropout > 0 or value_bias is not None or not kernel_fits
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
     most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
-    whole = Cut(q, k, v, Block((0, queries), (0, keys), keys - queries))
+    # the first of all cuts: one query of a window reads the window, not a whole cache
+    block = Block((0, queries), (0, keys), keys - queries).part(0, queries, how.mask)
+    whole = Cut(q, k[:, :, block.columns], v[:, :, block.columns], block)
     recompute = False
     if torch.is_grad_enabled():
         with torch.no_grad():
             scores = sum(cut.block.size for cut in cut_up(whole, how.mask, most))
         recompute = matrices * scores > _KEPT_ELEMENTS
         most = _RECOMPUTED_ELEMENTS // matrices if recompute else most
+    densely = partial(_attend_densely, dropout=dropout, value_bias=value_bias)
     outputs = []
     for cut in cut_up(whole, how.mask, most):
         no_keys = cut.block.size == 0  # which not every kernel takes
-        attend = _attend_densely if dense or no_keys else _attend_fused
+        attend = densely if dense or no_keys else _attend_fused
         if recompute:
-            outputs.append(checkpoint(attend, *cut, how, dropout, use_reentrant=False))
+            outputs.append(checkpoint(attend, *cut, how, use_reentrant=False))
         else:
-            outputs.append(attend(*cut, how, dropout))
+            outputs.append(attend(*cut, how))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
 
 
@@ -71,6 +78,13 @@ def probabilities(
             [0.5000, 0.5000]])
     """
     scores = masked_scores(q, k, how, block)
+    if how.sinks is not None:
+        sinks = how.sinks[:, :, block.rows, None].to(scores.dtype)
+        return _softmax(torch.cat((scores, sinks), dim=-1))[..., :-1]
+    return _softmax(scores)
+
+
+def _softmax(scores: Tensor) -> Tensor:
     empty = scores.isneginf().all(-1, keepdim=True)
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
@@ -89,7 +103,7 @@ def masked_scores(
             [2., 2.]])
     """
     visible = block.visible(how.mask, q.device)
-    product = _grouped_product(wide(q) * how.scale, wide(k).mT)
+    product = grouped_product(wide(q) * how.scale, wide(k).mT)
     scores = capped_and_biased(product, how.softcap, block.bias(q, k, how, visible))
     return scores if visible is None else scores.masked_fill(~visible, -torch.inf)
 
@@ -117,12 +131,25 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _attend_densely(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dropout: float) -> Tensor:
+def _attend_densely(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    block: Block,
+    how: Scores,
+    dropout: float,
+    value_bias: ValueBiasFunction | None,
+) -> Tensor:
     weights = drop(probabilities(q, k, how, block), dropout)
-    return _grouped_product(weights, wide(v)).to(q.dtype)
+    output = grouped_product(weights, wide(v))
+    if value_bias is not None and block.size > 0:
+        gained = value_bias(weights, block.rows, block.columns)
+        check_value_bias(gained, tuple(output.shape))
+        output = output + gained
+    return output.to(q.dtype)
 
 
-def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dropout: float) -> Tensor:
+def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores) -> Tensor:
     dtype = q.dtype
     visible = block.visible(how.mask, q.device)
     bias = block.bias(q, k, how, visible)
@@ -130,9 +157,8 @@ def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores, dr
         q, k, v = wide(q), wide(k), wide(v)  # a bias in half precision loses distances above 256
     added, empty = _added(q, k, how, visible, bias)
     with nullcontext() if bias is None else without_autocast(q.device):
-        output = scaled_dot_product_attention(
-            q, k, v, added, scale=how.scale, enable_gqa=q.shape[1] != k.shape[1]
-        )
+        sinks = None if how.sinks is None else how.sinks[:, :, block.rows]
+        output = fused_kernel(q, k, v, added, scale=how.scale, sinks=sinks)
     return (output if empty is None else output.masked_fill(empty, 0.0)).to(dtype)
 
 
@@ -182,8 +208,14 @@ def _lifted(bias: Tensor, hidden: Tensor | None, q: Tensor, k: Tensor, scale: fl
     return torch.maximum(bias, _floor(bias, hidden, q, k, scale))
 
 
-def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
-    """``x @ y`` where each of y's heads serves a group of x's."""
+def grouped_product(
+    x: Float[Tensor, "batch heads rows inner"], y: Float[Tensor, "batch kv_heads inner columns"]
+) -> Float[Tensor, "batch heads rows columns"]:
+    """``x @ y`` where each of y's heads serves a group of x's.
+
+    >>> grouped_product(torch.ones(1, 4, 2, 3), torch.ones(1, 2, 3, 5)).shape
+    torch.Size([1, 4, 2, 5])
+    """
     batch, heads, rows, inner = x.shape
     kv_heads = y.shape[1]
     with without_autocast(x.device):

@@ -49,9 +49,7 @@ def flexible_attention(
     """
     tiles = None if mask is None else tiles_of(mask, q.shape[2], k.shape[2], q.device)
     grouped = q.shape[1] != k.shape[1]
-    run: Callable[..., Any] = (
-        _compiled() if q.is_cuda and not torch.compiler.is_compiling() else flex_attention
-    )
+    run: Any = _compiled() if q.is_cuda and not torch.compiler.is_compiling() else flex_attention
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
         output: Tensor = run(q, k, v, score_change, tiles, scale, grouped)

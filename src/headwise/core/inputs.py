@@ -60,15 +60,7 @@ def check_inputs(
             do="Choose kv_heads that divides heads",
         )
     check_dropout(dropout, who="attention")
-    if softcap is not None and not softcap > 0:
-        raise HeadwiseError(
-            who="attention",
-            what="softcap",
-            expected="a number above 0, or None",
-            got=str(softcap),
-            why="Scores are divided by it",
-            do="Leave it out for none",
-        )
+    check_softcap(softcap, who="attention")
     if mask is not None:
         check_mask(mask, who="attention")
         mask.check(batch=batch, heads=heads, queries=queries, keys=keys)
@@ -90,4 +82,21 @@ def check_dropout(dropout: object, *, who: str) -> None:
         got=repr(dropout),
         why="It is the share of weights set to zero",
         do="Pass 0.1 for ten percent",
+    )
+
+
+def check_softcap(softcap: float | None, *, who: str) -> None:
+    """Refuse anything but None or a number above 0.
+
+    >>> check_softcap(50.0, who="attention")
+    """
+    if softcap is None or (isinstance(softcap, (int, float)) and softcap > 0):
+        return
+    raise HeadwiseError(
+        who=who,
+        what="softcap",
+        expected="a number above 0, or None",
+        got=repr(softcap),
+        why="Scores are divided by it",
+        do="Leave it out for none",
     )

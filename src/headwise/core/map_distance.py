@@ -10,12 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headwise.core.autocast import without_autocast
 from headwise.core.map_pieces import Piece
+from headwise.core.map_runs import Runs, runs_of
 from headwise.core.map_scores import is_run
-
-_RUN = 64  # keys whose moments are taken about their own middle
-_SHORTEST_RUN = 16
 
 
 class Distance(NamedTuple):
@@ -44,7 +41,8 @@ def distance_of(pieces: Iterable[Piece], shape: tuple[int, int, int, int], like:
     means, spreads = [like.new_zeros(batch, heads, 0)], [like.new_zeros(batch, heads, 0)]
     offsets = ByOffset(shape, like)
     for piece in pieces:
-        mean, spread = mean_and_spread(piece, keys - queries)
+        runs = runs_of(piece, keys - queries)
+        mean, spread = mean_and_spread(runs, piece.mass)
         means.append(mean)
         spreads.append(spread)
         offsets.add(piece, None)
@@ -116,35 +114,29 @@ def _sums_of_shifted(weights: Tensor, places: Tensor) -> Tensor:
 
 
 def mean_and_spread(
-    piece: Piece, first_slot: int
+    runs: Runs, mass: Float[Tensor, "batch heads rows"]
 ) -> tuple[Float[Tensor, "batch heads rows"], Float[Tensor, "batch heads rows"]]:
-    """Mean and standard deviation of each row's distances.
+    """Mean and standard deviation of each row's distances; ``mass`` is what the row adds up to.
 
-    Keys come in short runs, and moments are taken about the middle of a run, so that a spread of one token
-    is seen at a mean of many thousands. ``d = s (i - c) - s u`` with the middle ``c``, ``u = j - c`` and the
-    side ``s``; near the diagonal a run has keys on both sides, and each key counts by itself.
+    Moments are taken about the middle of a run, so that a spread of one token is seen at a mean of many
+    thousands. ``d = s (i - c) - s u`` with the middle ``c``, ``u = j - c`` and the side ``s``; the run of the
+    query's own place has keys on both sides, and each key of it counts by itself.
     """
-    width = piece.weights.shape[-1]
-    own = piece.rows + (first_slot - piece.columns.start)
-    run = _run_of(width)
-    first, last = max(int(own.min()), 0) // run, -(-max(int(own.max()) + 1, 0) // run)
-    near = piece.weights[..., first * run : last * run]
-    away = (torch.arange(near.shape[-1], device=own.device) + (first * run - own[:, None])).abs().to(near)
-    sums, middles = _moments_of_runs(piece.weights, run)
-    sums[..., first:last, :] = 0.0
-    mass, linear, square = sums.unbind(-1)
-    apart = (own[:, None] - middles).double()
-    linear = linear * apart.sign()
-    apart = apart.abs()
-    total = piece.mass.double().where(piece.mass > 0, 1.0)
-    mean = ((apart * mass).sum(-1) - linear.sum(-1) + (near * away).sum(-1)) / total
-    spread = _squares_of_runs(apart - mean[..., None], mass, linear, square)
-    spread += _squares_of_keys(away, mean, near)
+    if not runs.count:
+        return torch.zeros_like(mass), torch.zeros_like(mass)
+    numbers = torch.arange(runs.count, device=mass.device)
+    at = runs.own.div(runs.length, rounding_mode="floor").clamp(0, runs.count - 1)[:, None]
+    elsewhere = (numbers != at).double()
+    near = runs.chosen(at)[..., 0, :]
+    away = (at * runs.length + torch.arange(runs.length, device=at.device) - runs.own[:, None]).abs().to(near)
+    apart = (runs.own[:, None] - (numbers * runs.length + runs.length // 2)).double()
+    linear = runs.linear * (apart.sign() * elsewhere)
+    apart, far, square = apart.abs(), runs.mass * elsewhere, runs.square * elsewhere
+    total = mass.double().where(mass > 0, 1.0)
+    mean = ((apart * far).sum(-1) - linear.sum(-1) + (near * away).sum(-1)) / total
+    apart = apart - mean[..., None]
+    spread = ((apart * far - 2 * linear) * apart + square).sum(-1) + _squares_of_keys(away, mean, near)
     return mean.to(near.dtype), spread.clamp_(min=0.0).div_(total).sqrt_().to(near.dtype)
-
-
-def _squares_of_runs(apart: Tensor, mass: Tensor, linear: Tensor, square: Tensor) -> Tensor:
-    return ((apart * mass - 2 * linear) * apart + square).sum(-1)
 
 
 def _squares_of_keys(away: Tensor, mean: Tensor, weights: Tensor) -> Tensor:
@@ -152,25 +144,3 @@ def _squares_of_keys(away: Tensor, mean: Tensor, weights: Tensor) -> Tensor:
     whole = mean.round()
     apart = (away - whole[..., None].to(away)).sub_((mean - whole)[..., None].to(away))
     return apart.square_().mul_(weights).sum(-1)
-
-
-def _run_of(width: int) -> int:
-    run = _RUN
-    while width % run and run > _SHORTEST_RUN:
-        run //= 2
-    return run
-
-
-def _moments_of_runs(weights: Tensor, run: int) -> tuple[Tensor, Tensor]:
-    """Of each run of keys the sums of ``p``, ``p u`` and ``p u^2``, and where its middle is."""
-    width = weights.shape[-1]
-    if width % run:
-        weights = pad(weights, (0, -width % run))
-    runs = weights.shape[-1] // run
-    u = torch.arange(run, device=weights.device) - run // 2
-    powers = torch.stack([u**0, u, u**2], dim=-1).to(weights.dtype)
-    with without_autocast(weights.device):
-        sums = (weights.contiguous().view(*weights.shape[:-1], runs, run).flatten(0, 3) @ powers).view(
-            *weights.shape[:-1], runs, 3
-        )
-    return sums.double(), torch.arange(runs, device=weights.device) * run + run // 2

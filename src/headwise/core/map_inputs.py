@@ -126,29 +126,6 @@ def check_classes(classes: Tensor, keys: int) -> None:
     )
 
 
-def check_sinks(sinks: Tensor | None, shape: tuple[int, int, int], dtype: torch.dtype) -> Tensor | None:
-    """Refuse anything but None, a logit for each head, or for each query; give one for each query or None.
-
-    >>> check_sinks(torch.zeros(8), (2, 8, 5), torch.float32).shape
-    torch.Size([2, 8, 5])
-    """
-    batch, heads, queries = shape
-    if sinks is None:
-        return None
-    if isinstance(sinks, Tensor) and sinks.is_floating_point():
-        of_queries = sinks[None, :, None] if sinks.dim() == 1 else sinks
-        if of_queries.shape in ((1, heads, 1), (1, heads, queries), shape):
-            return of_queries.detach().to(dtype).expand(shape)
-    raise HeadwiseError(
-        who="AttentionMap",
-        what="sinks",
-        expected=f"logits of shape [{heads}], or [{batch}, {heads}, {queries}] where batch may be 1",
-        got=described(sinks),
-        why="Each query head has one, or each query of each head",
-        do="Pass the layer's sink parameter, flattened, or the scores of the sink column",
-    )
-
-
 def check_values(v: Tensor, output_weight: Tensor, shape: tuple[int, int, int, int]) -> None:
     """Refuse values and an output layer that do not belong to the map's heads.
 

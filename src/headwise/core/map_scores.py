@@ -60,18 +60,20 @@ class MapScores:
         if rows >= _ROWS_TO_TRANSPOSE:
             self.wide_keys = self.wide_keys.contiguous()
         self.memory = Memory(self.wide_keys, most)
+        self.bounded = how.bias is None and _is_bounded(q, k, how.scale)
 
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
         """The scores of those rows, at least one, and which part of the matrix they are."""
         first, last = int(rows.min()), int(rows.max())
         reach = self.reach(first, last)
-        where = (first, last + 1) if is_run(rows) else rows  # a run makes no copy
-        block = Block(where, (reach.start, reach.stop), self.first_slot)
+        run = is_run(rows)
+        block = Block((first, last + 1) if run else rows, (reach.start, reach.stop), self.first_slot)
         visible = block.visible(self.how.mask, self.q.device)
-        q = self.q[:, :, block.rows]
+        # to index by numbers would be many times slower than index_select
+        q = self.q[:, :, block.rows] if run else self.q.index_select(2, rows)
         bias = block.bias(q, self.k[:, :, block.columns], self.how, visible)
         scores = capped_and_biased(self._product(q, block.columns), self.how.softcap, bias)
-        _hide(scores, visible, biased=bias is not None)
+        _hide(scores, visible, bounded=self.bounded)
         return block, scores
 
     def reach(self, first: int, last: int) -> slice:
@@ -104,14 +106,28 @@ def is_run(rows: Int[Tensor, " rows"]) -> bool:
     return bool((rows.diff() == 1).all())
 
 
-def _hide(scores: Tensor, visible: Tensor | None, biased: bool) -> None:
+def _is_bounded(q: Tensor, k: Tensor, scale: float) -> bool:
+    """Whether no product can overflow: false for NaN and infinity too."""
+    if not (q.numel() and k.numel()):
+        return True
+    largest = [max(abs(float(end)) for end in torch.aminmax(x)) for x in (q, k)]
+    return q.shape[-1] * abs(scale) * largest[0] * largest[1] < torch.finfo(torch.float32).max
+
+
+def _hide(scores: Tensor, visible: Tensor | None, *, bounded: bool) -> None:
     lowest = torch.finfo(scores.dtype).min
-    if biased:
+    if not bounded:
         scores.clamp_(min=lowest)  # a bias may hide by minus infinity
     if visible is None:
         return
     hidden = ~visible
     columns = hidden.flatten(0, -2).any(0).nonzero()  # in a causal block they are few
-    if len(columns):
-        some = slice(int(columns[0]), int(columns[-1]) + 1)
-        scores[..., some].masked_fill_(hidden[..., some], lowest)
+    if not len(columns):
+        return
+    some = slice(int(columns[0]), int(columns[-1]) + 1)
+    hidden, scores = hidden[..., some], scores[..., some]
+    if bounded:  # a minimum is many times faster than to fill, but would keep NaN
+        most = torch.full_like(hidden, torch.inf, dtype=scores.dtype).masked_fill_(hidden, lowest)
+        torch.minimum(scores, most, out=scores)
+    else:
+        scores.masked_fill_(hidden, lowest)

@@ -14,6 +14,7 @@ from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
 from headwise.core.map_inputs import check_classes
 from headwise.core.map_pieces import Piece
 from headwise.core.map_products import product
+from headwise.core.map_runs import runs_of
 
 
 class Statistics(NamedTuple):
@@ -64,7 +65,9 @@ def statistics_of(
     for piece in pieces:
         count = None if keep is None else keep[:, piece.rows].to(like.dtype)
         here = slice(done, done + len(piece.rows))
-        for found, part in zip(table[..., here], _of_rows(piece, keys - queries), strict=True):
+        runs = runs_of(piece, keys - queries)
+        readings = (*_of_rows(piece, keys - queries), *mean_and_spread(runs, piece.mass))
+        for found, part in zip(table[..., here], readings, strict=True):
             found.copy_(part)
         on_classes[:, :, here] = product(piece.weights, values[None, None, piece.columns])
         done = here.stop
@@ -96,7 +99,8 @@ class Received:
     def __init__(self, shape: tuple[int, int, int, int], like: Tensor, bins: int) -> None:
         batch, heads, self.queries, self.keys = shape
         self.bins, self.key_bins = min(bins, self.queries), min(bins, self.keys)
-        self.bin_of_key = bin_of(self.keys, self.key_bins, like.device)
+        in_bin = bin_of(self.keys, self.key_bins, like.device)[:, None]
+        self.in_bin = (in_bin == torch.arange(self.key_bins, device=like.device)).to(like.dtype)
         self.bin_of_query = bin_of(self.queries, self.bins, like.device)
         self.total = like.new_zeros(batch, heads, self.keys, dtype=torch.float64)
         self.pooled = like.new_zeros(batch, heads, self.bins, self.key_bins, dtype=torch.float64)
@@ -111,8 +115,7 @@ class Received:
         with without_autocast(piece.weights.device):
             given = choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
         self.total[..., piece.columns] += given.sum(2)
-        of_bins = given.new_zeros(*given.shape[:3], self.key_bins)
-        of_bins.index_add_(-1, self.bin_of_key[piece.columns], given)
+        of_bins = product(given, self.in_bin[None, None, piece.columns])  # adding key by key takes longer
         self.pooled.index_add_(2, bins, of_bins.double())
         self.counted.index_add_(1, bins, choice.sum(-1)[:, 0].double().expand(len(self.counted), -1))
 
@@ -152,8 +155,7 @@ def _of_rows(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
     on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(piece.mass)
     largest = (piece.largest_weight, piece.largest_score)
     beside = _beside(piece, first_slot)
-    distance = mean_and_spread(piece, first_slot)
-    return piece.entropy(), *largest, piece.log_normalizer, *beside, on_first, *distance
+    return piece.entropy(), *largest, piece.log_normalizer, *beside, on_first
 
 
 def _beside(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:

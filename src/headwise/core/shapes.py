@@ -53,12 +53,36 @@ def check_bias(bias: object, shape: tuple[int, ...], *, what: str) -> None:
     )
 
 
-def check_positions(positions: object, *, length: int, batch: int, who: str, what: str = "positions") -> None:
+def check_value_bias(gained: object, shape: tuple[int, ...]) -> None:
+    """Refuse anything but one vector of the values' width for each query of each head.
+
+    >>> check_value_bias(torch.zeros(2, 8, 3, 5), (2, 8, 3, 5))
+    """
+    if isinstance(gained, Tensor) and gained.is_floating_point() and tuple(gained.shape) == shape:
+        return
+    raise HeadwiseError(
+        who="attention",
+        what="what the value_bias function returns",
+        expected=f"floating-point of shape {list(shape)}",
+        got=described(gained),
+        why="It is added to the output of a block of queries",
+        do="Return sum_j weights[i, j] * a[i, j], one vector as wide as a value for each query of each head",
+    )
+
+
+def check_positions(
+    positions: object, *, length: int, batch: int, who: str, what: str = "positions", axes: int = 1
+) -> None:
     """Refuse positions that are not integers of shape ``[length]`` or ``[batch length]``.
 
+    With several axes, such as rows and columns, they are ``[length axes]`` or ``[batch length axes]``.
+
     >>> check_positions(torch.arange(5), length=5, batch=2, who="layer")
+    >>> check_positions(torch.zeros(5, 2).long(), length=5, batch=2, who="layer", axes=2)
     """
-    if isinstance(positions, Tensor) and tuple(positions.shape) in ((length,), (batch, length), (1, length)):
+    last = () if axes == 1 else (axes,)
+    shapes = ((length, *last), (batch, length, *last), (1, length, *last))
+    if isinstance(positions, Tensor) and tuple(positions.shape) in shapes:
         if positions.dtype in (torch.int64, torch.int32):
             return
         raise HeadwiseError(
@@ -72,10 +96,12 @@ def check_positions(positions: object, *, length: int, batch: int, who: str, wha
     raise HeadwiseError(
         who=who,
         what=what,
-        expected=f"integers of shape [{length}] or [{batch}, {length}]",
+        expected=f"integers of shape {list(shapes[0])} or {list(shapes[1])}",
         got=described(positions),
-        why="There is one position for each token",
-        do=f"Pass torch.arange({length}), or one row of positions for each row of the batch",
+        why="There is one position for each token" + (f", on each of {axes} axes" if last else ""),
+        do="Stack the positions on each axis along the last dimension"
+        if last
+        else f"Pass torch.arange({length}), or one row of positions for each row of the batch",
     )
 
 

@@ -1,7 +1,7 @@
 """The tutorials' questions, asked of real layers and models; each answer shows itself."""
 
 from headwise.experiments.compare import Comparison, compare
-from headwise.experiments.encoding import examine_encoding
+from headwise.experiments.encoding import examine_encoding, list_encodings
 from headwise.experiments.equivariance import permute_and_compare
 from headwise.experiments.heads import compare_head_counts
 from headwise.experiments.inside import Ablation, Inspection, Window, ablate_heads, inspect_text, zoom
@@ -24,6 +24,7 @@ __all__ = [
     "compare_in_model",
     "examine_encoding",
     "inspect_text",
+    "list_encodings",
     "permute_and_compare",
     "zoom",
 ]

@@ -5,7 +5,19 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from headwise.core import Causal, Padding
-from headwise.layers import ALiBi, Learned, MultiHeadAttention, PositionalEncoding, Rotary
+from headwise.layers import (
+    ALiBi,
+    Chain,
+    ForgetGate,
+    GatePerHead,
+    Learned,
+    MultiHeadAttention,
+    NormBeforeRotation,
+    PositionalEncoding,
+    Rotary,
+    Shaw,
+    Sinks,
+)
 from headwise.layers.parallel import split_linears, tensor_parallel
 
 
@@ -15,7 +27,7 @@ class Table(PositionalEncoding):
     acts_on = ("scores",)
     relative = any_length = cacheable = True
     source = "made for this test"
-    per_head = {"table": 1}  # noqa: RUF012
+    per_head = (("table", 1),)
 
     def __init__(self, heads):
         super().__init__()
@@ -33,6 +45,26 @@ LAYERS = {
     "learned, without bias": lambda: MultiHeadAttention(16, 4, position=Learned(16, 16, std=1.0), bias=False),
     "alibi": lambda: MultiHeadAttention(24, 6, position=ALiBi(6), mask=Causal()),
     "a table for each head": lambda: MultiHeadAttention(16, 4, position=Table(4), mask=Causal()),
+    "features in a chain": lambda: MultiHeadAttention(
+        16, 4, position=Chain(Learned(16, 16), ForgetGate(16, 4), Shaw(4, heads=4)), mask=Causal()
+    ),
+    "norms, sinks and a gate": lambda: MultiHeadAttention(
+        16,
+        4,
+        kv_heads=2,
+        position=Rotary(),
+        head_norm=NormBeforeRotation(nn.RMSNorm(4), nn.RMSNorm(4)),
+        sinks=Sinks(4),
+        gate=GatePerHead(16, 4),
+    ),
+}
+HELD_BY_RANKS = {
+    "position.table": 1,
+    "sinks.logits": 0,
+    "position.encodings.1.gate.weight": 0,
+    "position.encodings.1.gate.bias": 0,
+    "position.encodings.2.key_table": 0,
+    "position.encodings.2.value_table": 0,
 }
 KEEP = torch.tensor([[False, True, True, True, True, True, True], [True] * 7])
 

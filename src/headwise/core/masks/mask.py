@@ -49,7 +49,7 @@ class Mask:
     def __and__(self, other: Mask) -> Mask:
         """Visible to both. Raises HeadwiseError for anything but a mask."""
         check_mask(other, who="&")
-        return All((self, other))
+        return All((self, *_parts(other)))
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,14 @@ class All(Mask):
 
     def __and__(self, other: Mask) -> Mask:
         check_mask(other, who="&")
-        return All((*self.masks, other))
+        return All((*self.masks, *_parts(other)))
 
     def __str__(self) -> str:
         return " & ".join(map(str, self.masks))
+
+
+def _parts(mask: Mask) -> tuple[Mask, ...]:
+    return mask.masks if isinstance(mask, All) else (mask,)
 
 
 def check_mask(mask: object, *, who: str) -> None:

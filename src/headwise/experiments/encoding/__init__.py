@@ -1,5 +1,6 @@
 """What one positional encoding adds to embeddings, or does to scores."""
 
+from headwise.experiments.encoding.claims import ClaimsReport, list_encodings
 from headwise.experiments.encoding.examine import examine_encoding
 from headwise.experiments.encoding.nothing import NothingReport
 from headwise.experiments.encoding.penalty import PenaltyReport
@@ -10,6 +11,7 @@ from headwise.experiments.encoding.waves import WavesReport
 EncodingReport = WavesReport | TableReport | TurningReport | PenaltyReport | NothingReport
 
 __all__ = [
+    "ClaimsReport",
     "EncodingReport",
     "NothingReport",
     "PenaltyReport",
@@ -17,4 +19,5 @@ __all__ = [
     "TurningReport",
     "WavesReport",
     "examine_encoding",
+    "list_encodings",
 ]

@@ -6,16 +6,17 @@ import math
 
 from headwise.core import HeadwiseError
 from headwise.experiments.encoding.nothing import NothingReport
-from headwise.experiments.encoding.penalty import PenaltyReport, examine_alibi
+from headwise.experiments.encoding.penalty import PenaltyReport, examine_penalty
 from headwise.experiments.encoding.tables import TableReport, examine_table
 from headwise.experiments.encoding.turning import TurningReport, examine_rotary
 from headwise.experiments.encoding.waves import WavesReport, examine_sinusoidal
-from headwise.experiments.named import named_position
+from headwise.experiments.named import BY_DISTANCE, named_position
 from headwise.experiments.sizes import check_size
 
 _BASE = 10000.0
 _DIM = 128
-_WITHOUT_TABLE = ("rotary", "alibi", "none")
+_PENALTIES = ("alibi", *BY_DISTANCE)
+_WITHOUT_TABLE = ("rotary", "none", *_PENALTIES)
 _LONGEST, _LONGEST_TABLE, _WIDEST = 2**20, 2048, 1024
 _HAVE_WAVES = ("sinusoidal", "rotary")
 
@@ -27,8 +28,9 @@ def examine_encoding(
 
     Sinusoidal: the table, the wavelengths ``2 pi base^(2i / dim)``, the law ``PE(p + k) = R_k PE(p)`` and
     dot products by distance (Vaswani et al. 2017, arXiv 1706.03762, section 3.5). Learned and integers: the
-    table and its norms. Rotary and ALiBi: scores and penalties by distance; for rotary ``dim`` is the width
-    of one head. Raises HeadwiseError for an unknown name and for sizes or a base that do not fit.
+    table and its norms. Rotary, ALiBi and others that add by distance: scores and penalties by distance; for
+    rotary ``dim`` is the width of one head. Raises HeadwiseError for an unknown name and for sizes or a base
+    that do not fit.
 
     >>> report = examine_encoding("sinusoidal", length=50, dim=128)
     >>> [round(report.wavelengths[pair], 1) for pair in (0, 63)], report.law_error < 1e-13
@@ -38,13 +40,13 @@ def examine_encoding(
     check_size(length, most, who="encoding", what="length")
     check_size(dim, _WIDEST, who="encoding", what="dim")
     _check_fits(name, dim, base)
+    if name in _PENALTIES:
+        return examine_penalty(name, length)
     match name:
         case "sinusoidal":
             return examine_sinusoidal(length, dim, base)
         case "rotary":
             return examine_rotary(length, dim, base)
-        case "alibi":
-            return examine_alibi(length)
         case "none":
             return NothingReport(name, length)
     return examine_table(name, named_position(name, model_dim=dim, heads=1, max_length=length), length, dim)
@@ -61,11 +63,11 @@ def _check_fits(name: str, dim: int, base: float) -> None:
             why="Wave i is base^(2i / dim) times as long as the fastest",
             do="Use 10000, the published value",
         )
-    if name == "alibi" and dim != _DIM:
+    if name in _PENALTIES and dim != _DIM:
         raise HeadwiseError(
             who="encoding",
             what="dim",
-            expected="left out for alibi",
+            expected=f"left out for {name}",
             got=str(dim),
             why="What it adds to scores does not depend on the width of a head",
             do="Leave it out",

@@ -1,4 +1,4 @@
-"""ALiBi: what it takes off a score by distance, head by head."""
+"""Encodings that add to scores by distance: how much, head by head."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from torch import Tensor
 
 from headwise.core.figures import RISING, new_figure
 from headwise.experiments.encoding.distances import SHIFTS, distances_below
+from headwise.experiments.named import named_position
 from headwise.experiments.pictures import side_by_side
 from headwise.experiments.result import Result
 from headwise.experiments.text import by_ratio, new_table, page, paragraph
-from headwise.layers import ALiBi
+from headwise.layers import ALiBi, PositionalEncoding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,19 +27,24 @@ _HEADS = 8
 
 @dataclass(frozen=True)
 class HeadPenalty:
-    """One head: its slope, the distance at which a weight halves (ln 2 / slope), what each distance costs."""
+    """One head: what each distance costs, and the first at which a weight is half that of distance 0.
+
+    ``half_distance`` is None if none of them is that far down. ``slope`` is ALiBi's, whose half distance is
+    exactly ``ln 2 / slope``, and None for others.
+    """
 
     head: int
-    slope: float
-    half_distance: float
+    slope: float | None
+    half_distance: float | None
     added: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class PenaltyReport(Result):
-    """``per_head[h].added[i]`` is added to the scores of head h at a distance of ``distances[i]`` tokens.
+    """``per_head[h].added[i]`` is added to the scores of head h for a key ``distances[i]`` tokens back.
 
-    ``shift_changes``: the largest change in any of them when all positions grow by that many tokens.
+    The query is the last of ``length`` tokens. ``shift_changes``: the largest change in any of them when all
+    positions grow by that many tokens.
     """
 
     name: str
@@ -49,16 +55,18 @@ class PenaltyReport(Result):
     shift_changes: dict[int, float]
 
     def __rich__(self) -> RenderableType:
-        changes = " and ".join(f"{change:g} (by {shift:,})" for shift, change in self.shift_changes.items())
+        changes = " and ".join(f"{change:.2g} (by {shift:,})" for shift, change in self.shift_changes.items())
+        title, formula, more = _WORDS[self.name]
+        seen = _SHIFTED[self.name == "fire"]
         return page(
-            f"alibi encoding: {self.heads} heads, distances up to {self.distances[-1]} tokens",
+            f"{self.name} encoding: {self.heads} heads, distances up to {self.distances[-1]} tokens",
             paragraph(
-                "Nothing is added to embeddings. Each head adds -slope x distance to its scores:",
-                "the weight of a key falls by e^(-slope) with each token and halves every ln 2 / slope.",
-                'The dimensions play no part. "at k": what is added at a distance of k tokens.',
+                f"Nothing is added to embeddings. {title}: each head adds {formula} to its scores.",
+                more,
+                'The dimensions play no part. "at k": what is added for a key k tokens back.',
             ),
             self._head_table(),
-            paragraph(f"All positions shifted, the penalties change by {changes}: only the distance counts."),
+            paragraph(f"All positions shifted, the penalties change by {changes}: {seen}."),
         )
 
     def figure(self) -> Figure:
@@ -69,28 +77,72 @@ class PenaltyReport(Result):
 
             for one in self.per_head:
                 shade = colormaps[RISING](0.85 * (one.head - 1) / (self.heads - 1))
-                label = f"head {one.head}, slope {_slope(one.slope)}"
+                label = f"head {one.head}" + (f", slope {_slope(one.slope)}" if one.slope else "")
                 left.plot(self.distances, one.added, color=shade, label=label)
-                right.plot(self.distances, [math.exp(a) for a in one.added], color=shade, label=label)
+                weights = [math.exp(a - one.added[0]) for a in one.added]
+                right.plot(self.distances, weights, color=shade, label=label)
             right.axhline(0.5, color="0.6", linestyle=":", zorder=0)
-            left.set(title="ALiBi: added to the scores", ylabel="-slope x distance (score units)")
-            right.set(
-                title="What that leaves of the weight", ylabel="factor on the weight, e^(-slope x distance)"
-            )
-            right.set_ylim(0, 1.02)
+            title, formula, _ = _WORDS[self.name]
+            left.set(title=f"{title}: added to the scores", ylabel=f"{formula} (score units)")
+            right.set(title="What that leaves of the weight", ylabel="weight, over that of distance 0")
+            right.set_ylim(bottom=0)
             for axes in (left, right):
                 axes.set_xlabel("distance (tokens)")
             figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
             return figure
 
     def _head_table(self) -> Table:
-        chosen = by_ratio(len(self.distances), at_most=5)[1:]
+        chosen = by_ratio(len(self.distances), at_most=5)[0 if self.name in _NOT_0_AT_0 else 1 :]
+        sloped = self.per_head[0].slope is not None
         columns = [f"at {self.distances[i]}" for i in chosen]
-        table = new_table("head", "slope", "half at (tokens)", *columns)
+        table = new_table("head", *(["slope"] if sloped else []), "half at (tokens)", *columns)
         for one in self.per_head:
-            costs = (_cost(one.added[i]) for i in chosen)
-            table.add_row(str(one.head), _slope(one.slope), f"{one.half_distance:.2f}", *costs)
+            slope = [_slope(one.slope)] if one.slope else []
+            half = "none" if one.half_distance is None else f"{one.half_distance:{'.2f' if sloped else ',g'}}"
+            table.add_row(str(one.head), *slope, half, *(_cost(one.added[i]) for i in chosen))
         return table
+
+
+_NOT_0_AT_0 = ("t5", "fire", "sandwich")
+_UNTRAINED = "Learned in training; here as drawn at the start."
+_SHIFTED = (
+    "only the distance counts",
+    "a query past the threshold of 512 is read on a scale of its own length",
+)
+# the name, what is added, and what to know of it
+_WORDS = {
+    "alibi": (
+        "ALiBi",
+        "-slope x distance",
+        "The weight of a key falls by e^(-slope) with each token and halves every ln 2 / slope.",
+    ),
+    "t5": (
+        "T5",
+        "table[bucket of distance]",
+        f"Distances of 8 to 127 share 8 ranges, longer ones the last of them. {_UNTRAINED}",
+    ),
+    "kerple-log": (
+        "KERPLE",
+        "-a log(1 + r distance)",
+        f"The weight falls as a power of the distance. a and r of each head: {_UNTRAINED.lower()}",
+    ),
+    "kerple-power": (
+        "KERPLE",
+        "-a distance^r",
+        f"r lies between 0 and 2. a and r of each head: {_UNTRAINED.lower()}",
+    ),
+    "fire": (
+        "FIRE",
+        "f(log(1 + c distance) / log(1 + c reach))",
+        "The reach is the query's position, or a threshold if that is larger."
+        f" f, c, threshold: {_UNTRAINED.lower()}",
+    ),
+    "sandwich": (
+        "Sandwich",
+        "ratio x sum of cos(distance x wave)",
+        "That is what sinusoidal embeddings of 128 dimensions say to each other. The ratio of head h is 1/h.",
+    ),
+}
 
 
 def _cost(added: float) -> str:
@@ -101,29 +153,39 @@ def _slope(slope: float) -> str:
     return f"1/{1 / slope:g}"
 
 
-def examine_alibi(length: int) -> PenaltyReport:
-    """Read the penalties off the layer, in float64, for a query at the far end."""
-    alibi = ALiBi(_HEADS)
+@torch.no_grad()
+def examine_penalty(name: str, length: int) -> PenaltyReport:
+    """Read the penalties off the layer, in float64, for the last of ``length`` tokens."""
+    encoding = named_position(name, model_dim=_HEADS, heads=_HEADS, max_length=length).double()
     distances = distances_below(length, most=512)
-    added = _added(alibi, distances, shift=0)
-    slopes = alibi.slopes(dtype=torch.float64).tolist()
+    added = _added(encoding, length, distances, shift=0)
+    slopes: list[float | None] = [None] * _HEADS
+    if isinstance(encoding, ALiBi):
+        slopes = [*encoding.slopes(dtype=torch.float64).tolist()]
     return PenaltyReport(
-        name="alibi",
+        name=name,
         length=length,
         heads=_HEADS,
         distances=distances,
         per_head=tuple(
-            HeadPenalty(head, slope, math.log(2) / slope, tuple(row))
+            HeadPenalty(head, slope, _half(slope, distances, row), tuple(row))
             for head, (slope, row) in enumerate(zip(slopes, added.tolist(), strict=True), start=1)
         ),
         shift_changes={
-            shift: float((_added(alibi, distances, shift) - added).abs().max()) for shift in SHIFTS
+            shift: float((_added(encoding, length, distances, shift) - added).abs().max()) for shift in SHIFTS
         },
     )
 
 
-def _added(alibi: ALiBi, distances: tuple[int, ...], shift: int) -> Tensor:
-    """What a query at position ``shift`` gets added for keys at these distances: ``[heads, distances]``."""
-    q = torch.zeros(1, alibi.heads, 1, 1, dtype=torch.float64)
-    keys = torch.tensor(distances) + shift
-    return alibi.bias(q, q, torch.tensor([shift]), keys, None)[0, :, 0] + 0.0  # so that -0 reads as 0
+def _half(slope: float | None, distances: tuple[int, ...], added: list[float]) -> float | None:
+    if slope is not None:
+        return math.log(2) / slope
+    return next((k for k, a in zip(distances, added, strict=True) if a <= added[0] - math.log(2)), None)
+
+
+def _added(encoding: PositionalEncoding, length: int, distances: tuple[int, ...], shift: int) -> Tensor:
+    """What the last query gets added for keys so far back: ``[heads, distances]``."""
+    q = torch.zeros(1, _HEADS, 1, 1, dtype=torch.float64)
+    last = length - 1 + shift
+    keys = last - torch.tensor(distances)
+    return encoding.bias(q, q, torch.tensor([last]), keys, None)[0, :, 0] + 0.0  # so that -0 reads as 0

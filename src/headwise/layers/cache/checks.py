@@ -103,8 +103,8 @@ def check_keep(keep: object, *, batch: int, length: int, who: str) -> None:
 
     >>> check_keep(torch.ones(2, 5, dtype=torch.bool), batch=2, length=5, who="KVCache")
     """
-    is_boolean = isinstance(keep, Tensor) and keep.dtype == torch.bool
-    if is_boolean and tuple(keep.shape) in ((1, length), (batch, length)):
+    shapes = (1, length), (batch, length)
+    if isinstance(keep, Tensor) and keep.dtype == torch.bool and tuple(keep.shape) in shapes:
         return
     raise HeadwiseError(
         who=who,

@@ -33,7 +33,7 @@ class FixedCache(KVCache):
     @property
     def full(self) -> bool:
         """Whether no token fits any more."""
-        return len(self) == self.capacity
+        return self.seen == self.capacity
 
     def keys(self, length: int) -> int:
         return self.capacity if self.static else super().keys(length)
@@ -45,16 +45,16 @@ class FixedCache(KVCache):
         return [f"capacity={self.capacity}", *(["static"] if self.static else [])]
 
     def _room(self, length: int) -> int:
-        if len(self) + length <= self.capacity:
+        if self.seen + length <= self.capacity:
             return self.capacity
         raise HeadwiseError(
             who="FixedCache",
             what="the number of tokens",
             expected=f"at most capacity={self.capacity}",
-            got=f"{len(self)} and {length} more",
+            got=f"{self.seen} and {length} more",
             why="Its memory is set aside once",
             do="Build it with the longest length you generate, crop(length) it, or use KVCache, which grows",
         )
 
     def _read(self, length: int) -> Cached:
-        return self._entries.read(self._slots, filled=len(self) if self.static else None)
+        return self._entries.read(self._slots, filled=self.seen if self.static else None)

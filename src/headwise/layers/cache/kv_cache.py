@@ -41,7 +41,7 @@ class KVCache:
     def __init__(self, *, bits: Literal[8] | None = None) -> None:
         checks.check_bits(bits, who=type(self).__name__)
         self.bits = bits
-        self._seen = 0
+        self.seen = 0
         self._entries = Entries(bits == 8)
         self._slots = Slots()
 
@@ -75,7 +75,7 @@ class KVCache:
         room = self._room(length)
         self._entries.align(self._slots, new)
         self._slots.extend(new, room)
-        self._seen += length
+        self.seen += length
         self._entries.dtype = k.dtype
         return self._read(length)
 
@@ -114,9 +114,9 @@ class KVCache:
         >>> len(cache)
         3
         """
-        checks.check_length(length, self._shortest(), self._seen, who=type(self).__name__)
-        self._slots.stop = self._slots.start if length == 0 else self._slots.stop - (self._seen - length)
-        self._seen = length
+        checks.check_length(length, self._shortest(), self.seen, who=type(self).__name__)
+        self._slots.stop = self._slots.start if length == 0 else self._slots.stop - (self.seen - length)
+        self.seen = length
 
     def clear(self) -> None:
         """Forget every token; the memory is used again."""
@@ -168,7 +168,7 @@ class KVCache:
             )
         joined = KVCache(bits=first.bits)
         joined._slots = side_by_side([cache._slots for cache in caches])
-        joined._seen, joined._entries = joined._slots.count, first._entries.copy()
+        joined.seen, joined._entries = joined._slots.count, first._entries.copy()
         return joined
 
     def to(
@@ -185,7 +185,7 @@ class KVCache:
 
     def __len__(self) -> int:
         """Tokens so far, those included that are padding or that a window has dropped."""
-        return self._seen
+        return self.seen
 
     def __bool__(self) -> bool:
         return True  # an empty cache is a cache
@@ -199,7 +199,7 @@ class KVCache:
     def __repr__(self) -> str:
         how = [*self._options(), *(["bits=8"] if self.bits else [])]
         return (
-            f"{type(self).__name__}({'; '.join([', '.join([f'{self._seen} tokens', *how]), *self._held()])})"
+            f"{type(self).__name__}({'; '.join([', '.join([f'{self.seen} tokens', *how]), *self._held()])})"
         )
 
     def _passes_gradients(self) -> bool:
@@ -229,4 +229,4 @@ class KVCache:
 
     def _shortest(self) -> int:
         """The shortest length above 0 that it can go back to."""
-        return self._seen - self._slots.count
+        return self.seen - self._slots.count

@@ -52,7 +52,7 @@ class MemoryCache(KVCache):
     ) -> Cached:
         """Store what the layer made of a memory. The memory itself is not copied, only known again."""
         cached = super().append(k, v, positions, keep, features=features, axes=axes)
-        self._seen, self._memory = 0, memory
+        self.seen, self._memory = 0, memory
         return cached
 
     def read(self) -> Cached:
@@ -93,7 +93,7 @@ class MemoryCache(KVCache):
         along = -1 if axes == 1 else -2
         last = positions.narrow(along, positions.shape[along] - 1, 1)
         self._next = last.amax(-1, keepdim=True) + 1 if axes > 1 else last + 1
-        self._seen += positions.shape[along]
+        self.seen += positions.shape[along]
 
     def keys(self, length: int) -> int:
         return self._slots.count
@@ -113,14 +113,14 @@ class MemoryCache(KVCache):
 
     def crop(self, length: int) -> None:
         """Take back all but the first ``length`` queries; the memory stays."""
-        check_length(length, 0, len(self), who="MemoryCache")
-        self._next = None if self._next is None else self._next - (len(self) - length)
-        self._seen = length
+        check_length(length, 0, self.seen, who="MemoryCache")
+        self._next = None if self._next is None else self._next - (self.seen - length)
+        self.seen = length
 
     def clear(self) -> None:
         """Forget the memory and the queries."""
         self._slots.stop = self._slots.start
-        self._seen, self._memory, self._next = 0, None, None
+        self.seen, self._memory, self._next = 0, None, None
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was, its memory too."""

@@ -76,5 +76,5 @@ class RingCache(KVCache):
         return self._entries.read(self._slots, last=min(self._slots.count, self.window - 1 + length))
 
     def _shortest(self) -> int:
-        dropped = len(self) - self._slots.count
+        dropped = self.seen - self._slots.count
         return dropped + self.window - 1 if dropped else 0

@@ -40,7 +40,7 @@ class Turn:
         heads: int,
     ) -> None:
         self.cache = _checked(cache, position, crosses=memory is not None)
-        self.axes: int = getattr(position, "axes", 1)
+        self.axes: int = position.axes
         self.x, self.raw = x, memory
         self.remembers = isinstance(self.cache, MemoryCache) and self.cache.filled
         length = x.shape[1] if memory is None else memory.shape[1]
@@ -66,13 +66,20 @@ class Turn:
             return self.raw, positions
         return self.x.new_zeros(self.x.shape[0], 0, memory_dim), None
 
-    def store(self, k: Tensor, v: Tensor, positions: Tensor, memory_positions: Tensor) -> Cached:
+    def store(
+        self,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor,
+        memory_positions: Tensor,
+        features: Tensor | None = None,
+    ) -> Cached:
         """Remember the call's tokens, and give what its queries may see."""
         cache, axes = self.cache, self.axes
         if not isinstance(cache, MemoryCache):
-            return cache.append(k, v, positions, self.keep, axes=axes)
+            return cache.append(k, v, positions, self.keep, features=features, axes=axes)
         if self.raw is not None and not self.remembers:
-            cache.fill(self.raw, k, v, memory_positions, self.keep, axes=axes)
+            cache.fill(self.raw, k, v, memory_positions, self.keep, features=features, axes=axes)
         cache.advance(positions, axes=axes)
         return cache.read()
 
@@ -89,7 +96,7 @@ def split_padding(mask: Mask | None, cache: KVCache, length: int) -> tuple[Tenso
     """
     keep: Tensor | None = None
     rest: list[Mask] = []
-    so_far = len(cache) + length
+    so_far = cache.seen + length  # len() would fix the number in compiled code
     for one in mask.masks if isinstance(mask, All) else () if mask is None else (mask,):
         if not isinstance(one, Padding) or one.keep.shape[1] not in (length, so_far):
             rest.append(one)

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.core.errors import HeadwiseError
 from headwise.core.flexible import ScoreChange, position_of
 from headwise.core.shapes import check_positive
+from headwise.layers.positions.distances import check_heads
 from headwise.layers.positions.encoding import PositionalEncoding
 
 
@@ -18,6 +18,7 @@ class ALiBi(PositionalEncoding):
     For a power of two the slopes are ``2^(-8 h / heads)``, h = 1 .. heads. For another number of heads they
     are those of the next lower power of two, then every second one of twice that number. Press, Smith and
     Lewis 2021, arXiv 2108.12409, section 3 (the rule for other head counts is from the authors' code).
+    The paper's models look back only; a key after the query is taken by its distance too.
 
     >>> ALiBi(heads=8).slopes()
     tensor([0.5000, 0.2500, 0.1250, 0.0625, 0.0312, 0.0156, 0.0078, 0.0039])
@@ -52,17 +53,9 @@ class ALiBi(PositionalEncoding):
         k: Float[Tensor, "batch kv_heads key head_dim"],
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
-        visible: Bool[Tensor, "*batch query key"] | None,
+        visible: Bool[Tensor, "#batch #heads query key"] | None,
     ) -> Float[Tensor, "#batch heads query key"]:
-        if q.shape[1] != self.heads:
-            raise HeadwiseError(
-                who="ALiBi",
-                what="heads",
-                expected=f"{q.shape[1]}, the number of query heads",
-                got=str(self.heads),
-                why="Each head has a slope of its own",
-                do=f"Build ALiBi(heads={q.shape[1]})",
-            )
+        check_heads(q, self.heads, who="ALiBi")
         dtype = torch.promote_types(q.dtype, torch.float32)
         # counted from the last key, every distance below 2^24 is exact in float32 too
         ahead = (query_positions - key_positions[..., -1:]).to(dtype)[..., :, None]

@@ -31,9 +31,32 @@ def cosines_and_sines(
     >>> sine[:, 0]
     tensor([ 0.0000, -0.1764])
     """
-    wide = positions.to(_wide(positions.device))
-    angles = wide[..., None].double() * frequencies(dim, base, wide.device)
-    return angles.cos().to(positions.device, dtype), angles.sin().to(positions.device, dtype)
+    angles = wide_positions(positions)[..., None] * frequencies(dim, base, positions.device)
+    return waves(angles, positions.device, dtype)
+
+
+def wide_positions(positions: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Positions as float64 numbers, on a device that has them.
+
+    >>> wide_positions(torch.tensor([2**24 + 1]))
+    tensor([16777217.], dtype=torch.float64)
+    """
+    return positions.to(_wide(positions.device), torch.float64)
+
+
+def waves(
+    angles: Float[Tensor, "*shape"], device: torch.device, dtype: torch.dtype, size: Tensor | float = 1.0
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """``size`` times cosine and sine of float64 angles, rounded once to ``dtype``, on ``device``.
+
+    >>> cosine, sine = waves(torch.zeros(2).double(), torch.device("cpu"), torch.float32, size=3.0)
+    >>> cosine, sine
+    (tensor([3., 3.]), tensor([0., 0.]))
+    """
+    cosine, sine = angles.cos(), angles.sin()
+    if not isinstance(size, float) or size != 1.0:
+        cosine, sine = cosine * size, sine * size
+    return cosine.to(device, dtype), sine.to(device, dtype)
 
 
 def check_base(base: object, *, who: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.core import Causal, Explicit, Mask, Padding, attention_weights
+from headwise.core import AttentionMap, Causal, Explicit, Mask, Padding, attention_weights
 from headwise.look.calls.corner import UpperLeftCausal
 
 HIDING = -9e3  # what is added to hide: exp of it is 0 in every dtype, and -10,000, a little off, is usual
@@ -114,6 +115,21 @@ class AttentionCall:
             bias = bias.expand(-1, -1, self.q.shape[2], self.k.shape[2])
         return ScoreInputs(mask=self.mask, bias=bias, scale=self.scale)
 
+    @cached_property
+    def is_finite(self) -> bool:
+        """Whether every number of the queries and keys is finite."""
+        return all_finite(self.q) and all_finite(self.k)
+
+    def map(self) -> AttentionMap:
+        """The probabilities as a lazy map, sinks included.
+
+        >>> x = torch.zeros(1, 1, 2, 4)
+        >>> AttentionCall(x, x, x, x, scale=1.0, causal="upper left").map().entropy()[0, 0].exp()
+        tensor([1., 2.])
+        """
+        sinks = None if self.sinks is None else self.sinks.logsumexp(-1)
+        return AttentionMap(self.q, self.k, **self.score_inputs(), sinks=sinks)
+
     def weights(self) -> Float[Tensor, "batch heads query key"]:
         """The probabilities recomputed from queries and keys: dense, in float32 or better, before dropout.
 
@@ -202,3 +218,12 @@ def nothing_after(
     tensor([1., 0.])
     """
     return torch.nn.functional.pad(x, (0, 0, 0, count))
+
+
+def all_finite(x: Tensor) -> bool:
+    """Whether every number is finite; a sum tells that much faster, unless it overflows.
+
+    >>> all_finite(torch.tensor([3e38, 3e38])), all_finite(torch.tensor([torch.inf, -torch.inf]))
+    (True, False)
+    """
+    return bool(x.sum().isfinite()) or bool(x.isfinite().all())

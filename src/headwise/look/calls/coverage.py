@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from headwise.core.autocast import without_autocast
-from headwise.core.blocks import wide
 from headwise.look.calls.call import AttentionCall
 
 _MOST_SCORES = 2**24  # recomputed for one check: 64 MiB in float32
@@ -137,18 +136,9 @@ def why_not_comparable(call: AttentionCall) -> str | None:
         return "dropout is random"
     if call.q.is_meta:
         return "tensors without numbers"
-    if not (all_finite(call.q) and all_finite(call.k)):
+    if not call.is_finite:
         return "queries or keys are not finite"
     return "empty" if not (call.output.numel() and call.k.shape[2]) else None
-
-
-def all_finite(x: Tensor) -> bool:
-    """Whether every number is finite; a sum tells that much faster, unless it overflows.
-
-    >>> all_finite(torch.tensor([3e38, 3e38])), all_finite(torch.tensor([torch.inf, -torch.inf]))
-    (True, False)
-    """
-    return bool(x.sum().isfinite()) or bool(x.isfinite().all())
 
 
 @torch.no_grad()
@@ -165,14 +155,15 @@ def relative_difference(call: AttentionCall, rows: int | None = None) -> float:
     0.5
     """
     batch, heads, queries, _ = call.q.shape
-    most = max(1, _MOST_SCORES // (batch * heads * call.k.shape[2]))
+    keys, value_dim = call.v.shape[2:]
+    most = max(1, _MOST_SCORES // (batch * heads * keys))
     most = most if rows is None else min(most, rows)
     if queries > most:
         call = call.at(torch.linspace(0, queries - 1, most, device=call.q.device).long())
     weights = call.weights()
-    values = wide(call.v).to(weights.dtype).repeat_interleave(heads // call.kv_heads, dim=1)
+    grouped = weights.reshape(batch, call.kv_heads, -1, keys)  # to repeat the values would take a copy
     with without_autocast(weights.device):
-        recomputed = weights @ values
+        recomputed = (grouped @ call.v.to(weights.dtype)).view(*weights.shape[:3], value_dim)
     return _largest(recomputed, call.output.to(recomputed.dtype))
 
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from headwise.core import AttentionMap, HeadwiseError
 from headwise.core.files import check_writable, replacing
 from headwise.look.calls.call import AttentionCall
-from headwise.look.recordings.reading import map_of
 
 _PARTS = ("q", "k", "visible", "bias", "sinks")
 
@@ -49,7 +48,7 @@ class Kept:
                 first, last = (0, of_heads) if head is None else (head * of_heads // heads,) * 2
                 found[name] = part[:, first : last + (head is not None)]
         q, k = found["q"], found["k"]
-        return map_of(AttentionCall(v=k, output=q, scale=self.scale, causal=self.causal, **found))
+        return AttentionCall(v=k, output=q, scale=self.scale, causal=self.causal, **found).map()
 
     def load(self) -> dict[str, Tensor]:
         """Every tensor, from memory or from the file."""

@@ -6,22 +6,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from headwise.core import AttentionMap
 from headwise.core.map_statistics import Statistics
 from headwise.look.calls.call import AttentionCall
 from headwise.look.recordings.documents import seen_by
 from headwise.look.recordings.sums import BINS, DISTANCES, Sums, of_rows
-
-
-def map_of(call: AttentionCall) -> AttentionMap:
-    """The probabilities of a call as a lazy map, sinks included.
-
-    >>> x = torch.zeros(1, 1, 2, 4)
-    >>> map_of(AttentionCall(x, x, x, x, scale=1.0, causal="upper left")).entropy()[0, 0].exp()
-    tensor([1., 2.])
-    """
-    sinks = None if call.sinks is None else call.sinks.logsumexp(-1)
-    return AttentionMap(call.q, call.k, **call.score_inputs(), sinks=sinks)
 
 
 def read_call(
@@ -46,7 +34,7 @@ def read_call(
     queries, keys = call.q.shape[2], call.k.shape[2]
     places = torch.arange(queries, device=call.q.device) if rows is None else rows.to(call.q.device)
     classes = None if special is None else special[None]
-    found = map_of(call).statistics(queries=rows, classes=classes, bins=BINS)
+    found = call.map().statistics(queries=rows, classes=classes, bins=BINS)
     times = queries / len(places)
     sums = Sums.empty(call.heads)
     if before:
@@ -68,23 +56,37 @@ def _add_rows(sums: Sums, found: Statistics, slots: Tensor, queries: int, keys: 
     sees = ~found.log_normalizer.isneginf()
     placed = sees & itself
     special = found.on_classes.shape[-1] > 0
-    readings = (
-        (found.entropy, sees),
-        (found.largest_weight, sees),
-        (found.distance.mean, placed),
-        (found.distance.spread, placed),
-        (found.on_self, placed & (slots >= 0)),
-        (found.on_previous, placed & (slots >= 1)),
-        (found.on_next, placed & (slots + 1 < keys)),
-        (found.on_first, sees),
-        (found.on_classes[..., 0] if special else found.entropy, sees & special),
+    values = torch.stack(
+        [
+            found.entropy,
+            found.largest_weight,
+            found.distance.mean,
+            found.distance.spread,
+            found.on_self,
+            found.on_previous,
+            found.on_next,
+            found.on_first,
+            found.on_classes[..., 0] if special else found.entropy,
+        ]
     )
-    for number, (values, counts) in enumerate(readings):
-        parts = of_rows(values, counts, queries)
-        for whole, part in zip(
-            (sums.rows, sums.read, sums.total, sums.squares, sums.variance), parts, strict=True
-        ):
-            whole[number] += part.cpu()
+    counts = torch.stack(
+        [
+            sees,
+            sees,
+            placed,
+            placed,
+            placed & (slots >= 0),
+            placed & (slots >= 1),
+            placed & (slots + 1 < keys),
+            sees,
+            sees & special,
+        ]
+    )
+    parts = of_rows(values, counts, queries)
+    for whole, part in zip(
+        (sums.rows, sums.read, sums.total, sums.squares, sums.variance), parts, strict=True
+    ):
+        whole += part.cpu()
 
 
 def _add_overview(

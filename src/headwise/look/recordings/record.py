@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from headwise.core import HeadwiseError
 from headwise.core.shapes import check_positive
-from headwise.look.calls.call import AttentionCall
-from headwise.look.calls.coverage import Coverage, all_finite
+from headwise.look.calls.call import AttentionCall, all_finite
+from headwise.look.calls.coverage import Coverage
 from headwise.look.calls.shared import kv_heads_of
 from headwise.look.calls.watch import watch
 from headwise.look.recordings.documents import Document, documents, sequence
@@ -128,15 +128,15 @@ class _Recorder:
         return self.numbers[layer.name]
 
     def _is_finite(self, call: AttentionCall) -> bool:
-        for name, x in (("queries", call.q), ("keys", call.k)):
-            if not all_finite(x):
-                _, head, place = (~x.isfinite().all(-1)).nonzero()[0].tolist()
-                number = self.recording.names.index(call.layer)
-                head *= call.heads // x.shape[1]  # the first that reads these keys
-                where = f"layer {number} ({call.layer or 'the model'}), head {head}, token {place}"
-                self.not_finite = self.not_finite or f"NaN or infinity in the {name} of {where}"
-                return False
-        return True
+        if call.is_finite:
+            return True
+        name, x = ("keys", call.k) if all_finite(call.q) else ("queries", call.q)
+        _, head, place = (~x.isfinite().all(-1)).nonzero()[0].tolist()
+        number = self.recording.names.index(call.layer)
+        head *= call.heads // x.shape[1]  # the first that reads these keys
+        where = f"layer {number} ({call.layer or 'the model'}), head {head}, token {place}"
+        self.not_finite = self.not_finite or f"NaN or infinity in the {name} of {where}"
+        return False
 
     def complain(self) -> None:
         """Say what makes a recording useless."""

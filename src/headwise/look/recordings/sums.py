@@ -132,11 +132,11 @@ def _padded(x: Tensor, length: int) -> Tensor:
 
 
 def of_rows(
-    values: Float[Tensor, "batch heads rows"],
-    counts: Bool[Tensor, "batch heads rows"],
+    values: Float[Tensor, "*statistics batch heads rows"],
+    counts: Bool[Tensor, "*statistics batch heads rows"],
     all_rows: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Rows, rows read, total, squares and variance of one statistic, for each head over the batch.
+    """Rows, rows read, total, squares and variance of statistics, for each head over the batch.
 
     Each sequence is a stratum of ``all_rows`` rows from which those of ``values`` were drawn; rows that do
     not have the statistic are marked in ``counts``. One row of a sample tells no variance: it is NaN then.
@@ -146,7 +146,7 @@ def of_rows(
     >>> rows.item(), read.item(), total.item(), squares.item(), variance.item()
     (4.0, 2.0, 8.0, 20.0, 8.0)
     """
-    drawn = values.shape[2]
+    drawn = values.shape[-1]
     times = all_rows / max(1, drawn)
     read = counts.double().sum(-1)
     values = values.double().masked_fill(~counts, 0.0)
@@ -157,7 +157,7 @@ def of_rows(
     variance = rows.square() * (1 - drawn / max(1, all_rows)) * apart / read.clamp(min=1)
     if drawn < all_rows:
         variance = variance.masked_fill(read == 1, nan)
-    found = torch.stack([rows, read, times * total, times * squares, variance]).sum(1)
+    found = torch.stack([rows, read, times * total, times * squares, variance]).sum(-2)
     return found[0], found[1], found[2], found[3], found[4]
 
 
