@@ -57,13 +57,13 @@ def tiled_product(x, y):
 
 
 def softmax_of_nothing(q, k, how, block):
-    scores = blocks._grouped_product(q * how.scale, k.mT)
+    scores = blocks.grouped_product(q * how.scale, k.mT)
     return scores.masked_fill(~block.visible(how.mask, q.device), -torch.inf).softmax(-1)
 
 
 def output_from_weights(self, x, **kwargs):
     call = self._project(x, None, kwargs.get("mask"), None, None)
-    weights = attention_weights(call.q, call.k, mask=call.mask, bias=call.bias)
+    weights = attention_weights(call.q, call.k, **call.how)
     heads = weights @ call.v.repeat_interleave(self.heads // self.kv_heads, dim=1)
     return Attended(self.output(heads.transpose(1, 2).flatten(-2)), weights)
 
@@ -116,7 +116,7 @@ FAULTS = {
         test_attention.test_grouped_heads_and_other_value_widths, (2, 9, None),
     ),
     "grouped queries: tiled, not in blocks": Fault(
-        blocks, "_grouped_product", tiled_product,
+        blocks, "grouped_product", tiled_product,
         test_attention.test_grouped_heads_and_other_value_widths, (2, 9, None),
     ),
     "memory: the whole matrix at once": Fault(

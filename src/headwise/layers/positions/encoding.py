@@ -44,7 +44,7 @@ class PositionalEncoding(nn.Module):
     source: str
     per_head: tuple[tuple[str, int], ...] = ()
 
-    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, length * axes]:
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, "*length_axes"]:
         """What a layer takes where a call gives no positions: a count from 0.
 
         >>> PositionalEncoding().default_positions(3, torch.device("cpu"))
@@ -62,7 +62,7 @@ class PositionalEncoding(nn.Module):
         return torch.arange(length, device=device)
 
     def embed(
-        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
+        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch_length_axes"]
     ) -> Float[Tensor, "batch length model_dim"]:
         """The embeddings with their positions added. A model calls it once, at its input."""
         return x
@@ -71,8 +71,8 @@ class PositionalEncoding(nn.Module):
         self,
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
-        query_positions: Int[Tensor, "*batch query"],
-        key_positions: Int[Tensor, "*batch key"],
+        query_positions: Int[Tensor, "*batch_query_axes"],
+        key_positions: Int[Tensor, "*batch_key_axes"],
     ) -> tuple[Float[Tensor, "batch heads query head_dim"], Float[Tensor, "batch kv_heads key head_dim"]]:
         """Queries and keys, turned by their positions."""
         return q, k
