@@ -49,7 +49,8 @@ def test_headwise_layers_are_clean_and_soon_checked(name):
     ]
     checked = check.layer(MultiHeadAttention(WIDTH, 2, position=encoding, mask=mask), expect=expect)
     assert failures(checked) == []
-    assert [o.name for o in checked.outcomes if o.verdict == "not checked"] == ["cache"]
+    left_out = ["cache", "compiled and exported", "save and load"]  # for want of time, and of make=
+    assert [o.name for o in checked.outcomes if o.verdict == "not checked"] == left_out
     assert "keep is passed as mask=Padding(keep)" in checked.assumed
     assert checked.calls < 800  # of a layer that takes about 2 ms
 

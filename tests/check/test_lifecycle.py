@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from headwise import MultiHeadAttention, Rotary
+from headwise import MultiHeadAttention, Rotary, check
 from headwise.check import Vectors, lifecycle
 
 
@@ -59,6 +59,12 @@ def test_a_buffer_that_a_cast_rounds_for_good():
     report = lifecycle(lambda: Refuses("castable"), Vectors(8), steps=("cast",))
     assert report.failing.startswith("after a cast to bfloat16 and back the output is")
     assert lifecycle(lambda: Rounded("castable"), Vectors(8), steps=("cast",)).verdict == "not checked"
+    report = lifecycle(lambda: Refuses("parameter"), Vectors(8), steps=("cast", "copy"))
+    assert report.passed
+    said = "cast (and back; while in bfloat16 it raised TypeError: float32 alone), copy"
+    assert report.tried == said
+    checked = check.layer(Refuses("parameter"), inputs=Vectors(8), only="lifecycle")
+    assert f"lifecycle: tried {said}." in " ".join(str(checked).split())
 
 
 def test_copies_that_share():

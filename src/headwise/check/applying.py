@@ -178,7 +178,14 @@ def of_paths(s: Subject, c: Claims) -> list[Outcome]:
         "without gradients": torch.no_grad()(s.f),
     }
     ways |= {name: s.way(way) for name, way in s.ways.items()}
-    return [Outcome(paths(ways, s.inputs, lengths=s.fitting(1, 2, 3, 8, 33), depth=s.depth), must=True)]
+    lengths = s.fitting(1, 2, 3, 8, 33)
+    parameters = list(s.thing.parameters()) if isinstance(s.thing, nn.Module) else []
+    report = paths(ways, s.inputs, lengths=lengths, depth=s.depth, parameters=parameters)
+    why, do = "each takes longer than all the rest", "Pass them to check.paths, beside the plain call"
+    return [
+        Outcome(report, must=True),
+        Outcome(not_checked("compiled and exported", why, do), must=False),
+    ]
 
 
 def of_effect(s: Subject, c: Claims) -> list[Outcome]:
@@ -195,20 +202,16 @@ def of_lifecycle(s: Subject, c: Claims) -> list[Outcome]:
     untouched, made = s.untouched, s.make
     if not isinstance(untouched, nn.Module):
         return []
+    make = lambda: Called(copy.deepcopy(untouched) if made is None else made(), s.call)  # noqa: E731
+    steps = tuple(step for step in s.lives if made is not None or step in ("cast", "copy"))
     places = _LONG if s.longest is None else min(s.longest, _LONG)
-    if made is not None:
-        make = lambda: Called(made(), s.call)  # noqa: E731
-        report = lifecycle(make, s.inputs, length=places, steps=s.lives, depth=s.depth)
-    else:
-        make = lambda: Called(copy.deepcopy(untouched), s.call)  # noqa: E731
-        report = lifecycle(
-            make,
-            s.inputs,
-            length=places,
-            steps=tuple(x for x in s.lives if x in ("cast", "copy")),
-            depth=s.depth,
-        )
-    return [Outcome(report, must=True)]
+    report = lifecycle(make, s.inputs, length=places, steps=steps, depth=s.depth)
+    told = f"tried {report.tried}" if report.passed and "(" in report.tried else ""  # a part was refused
+    outcomes = [Outcome(report, must=True, note=told)]
+    if made is None:
+        why, do = "nothing makes another instance like it", "Pass make=, a function without arguments"
+        outcomes.append(Outcome(not_checked("save and load", why, do), must=False))
+    return outcomes
 
 
 def of_length(s: Subject, c: Claims) -> list[Outcome]:

@@ -41,8 +41,9 @@ def lifecycle(
     ``make`` builds one with random weights, in evaluation. Cast: to bfloat16, and back to float32, rounds the
     parameters and must do no more harm than that, whatever the buffers hold. Save: the state dictionary
     loaded into a fresh instance. Copy: a deep copy, which must not change with the original. Meta: built on
-    the meta device, emptied onto the CPU, filled from the state dictionary; a module that refuses to be
-    built there passes. The inputs should be long enough for a rounded frequency to matter.
+    the meta device, emptied onto the CPU, filled from the state dictionary. A module that refuses to run in
+    bfloat16, or to be built on the meta device, passes that part, and ``tried`` says so. The inputs should be
+    long enough for a rounded frequency to matter.
 
     >>> from torch import nn
     >>> from headwise.check import Vectors, lifecycle
@@ -55,7 +56,8 @@ def lifecycle(
     >>> print(lifecycle(Scaled, Vectors(4), length=5).failing)  # doctest: +ELLIPSIS
     after save and load into a fresh instance the output is ... off
     """
-    tried, largest = [], (0.0, 0.0)
+    tried: list[str] = []
+    largest = (0.0, 0.0)
     given = arguments(inputs, length)
     try:
         with torch.random.fork_rng(), torch.no_grad():
@@ -63,12 +65,12 @@ def lifecycle(
             module = _cast(_make(make), _dtype(given))
             output = ask(module, *given)
             for step in steps:
-                worst, limit, failing = _STEPS[step](make, module, given, output, depth)
-                tried.append(f"{step} ({failing})" if worst == 0 and failing else step)
+                worst, limit, words = _STEPS[step](make, module, given, output, depth)
                 if not worst <= limit:
-                    words = failing or f"{_WORDS[step]} the output is {worst:.2g} off"
-                    done, cause = ", ".join(tried), _CAUSES[step]
+                    words = words or f"{_WORDS[step]} the output is {worst:.2g} off"
+                    done, cause = ", ".join([*tried, step]), _CAUSES[step]
                     return failed("lifecycle", worst, limit, tried=done, failing=words, cause=cause)
+                tried.append(f"{step} ({words})" if words else step)
                 largest = max(largest, (worst, limit))
     except MisbehavedError as error:
         return error.report("lifecycle", do="Pass a callable that makes a module, and inputs it takes")
@@ -76,6 +78,8 @@ def lifecycle(
 
 
 _Outcome = tuple[float, float, str]
+"""The figure, its tolerance, and in words: what fails, or what was left out."""
+
 _WORDS = {
     "cast": "after a cast to bfloat16 and back",
     "save": "after save and load into a fresh instance",
@@ -95,18 +99,20 @@ def _after_cast(
         parameter.copy_(parameter.to(torch.bfloat16))
     cast = copy.deepcopy(original).to(torch.bfloat16)
     low = tuple(_as(x, torch.bfloat16) for x in given)
+    aside = ""
     try:
         got = ask(cast, *low)
-    except MisbehavedError:  # said aloud, so nobody is misled
-        got = None
-    if got is not None:
+    except MisbehavedError as error:
+        aside = f"and back; while in bfloat16 {error}"
+    else:
         right = ask(rounded, *(_as(x, torch.float32) for x in low))
         worst, limit = _apart(got, right), other_kernels(right.to(torch.bfloat16), _terms(given), depth)
         if not worst <= limit:
             return worst, limit, f"while in bfloat16 the output is {worst:.2g} off"
     right = ask(rounded, *given)
     worst = _apart(ask(cast.to(torch.float32), *given), right)
-    return worst, same_kernels(right.to(torch.bfloat16)), ""  # a rounded buffer rounds the output alike
+    limit = same_kernels(right.to(torch.bfloat16))  # a rounded buffer rounds the output alike
+    return worst, limit, aside if worst <= limit else ""
 
 
 def _after_save(
