@@ -122,6 +122,39 @@ class TestAnOffByOneCausalMask:
         with pytest.raises(AssertionError, match="causality fails"):
             checked.raise_if_failed()
 
+    @pytest.mark.parametrize(
+        ("options", "expect", "field"),
+        [
+            ({"ahead": 1}, "causal", "ueries see all keys up to their own and 1 after"),
+            ({"back": 5}, "window=4", "ueries see 5 keys"),
+            ({"back": 5}, "window=3 causal", "ueries see 5 keys"),
+            ({"back": 14}, "window=7", "ueries see 14 keys"),  # more than twelve places show
+            ({}, "bidirectional", "ueries see all keys up to their own"),
+        ],
+    )
+    def test_the_page_says_once_what_a_false_claim_already_says(self, options, expect, field):
+        checked = check.layer(Attention(**options), expect=expect)
+        page = " ".join(str(checked).split())
+        assert not checked.passed
+        assert page.count(field) == 1
+        assert "it is also causal" not in page or expect.startswith("window")
+
+    def test_a_finding_that_no_failure_says_stays(self):
+        assert check.layer(Attention(back=5), expect="order-blind").found == ("queries see 5 keys",)
+        assert check.layer(Attention(back=5), expect="window=5").found == ("queries see 5 keys",)
+
+    def test_a_leak_on_a_side_path_is_not_explained_by_the_plain_one(self):
+        class Leaks(Attention):
+            def forward(self, x, need_weights=False):
+                self.ahead = None if need_weights else 0
+                return super().forward(x)
+
+        checked = check.layer(Leaks(), expect="causal")
+        causal = checked.failures[0]
+        assert causal.report.failing.startswith("with weights asked: the output at 0")
+        assert causal.note == ""
+        assert checked.found == ("queries see all keys up to their own",)
+
     def test_is_no_failure_unless_it_is_claimed(self):
         checked = check.layer(Attention(ahead=1))
         assert checked.passed

@@ -109,9 +109,11 @@ def conclude(parts: dict[str, Subject], claims: Claims, only: tuple[str, ...]) -
     assumed: list[str] = []
     found: list[str] = []
     for part, subject in parts.items():
-        told = examine(subject, claims if subject.claimed is None else subject.claimed, only)
+        claimed = claims if subject.claimed is None else subject.claimed
+        told = examine(subject, claimed, only)
         outcomes += [outcome.named(part) for outcome in told]
-        words = "" if subject.groups or only or told[-1].name == OTHERS else seen(subject)
+        words = "" if subject.groups or only or told[-1].name == OTHERS else seen(subject, claimed)
+        words = "" if any(outcome.failed and outcome.says(words) for outcome in told) else words
         found += [f"{part}: {words}" if part else words] if words else []
         assumed += [f"{part}: {words}" if part else words for words in subject.assumed]
     first = next(iter(parts.values()))
