@@ -35,7 +35,7 @@ def test_a_way_that_raises_alone_or_gives_another_shape():
         raise RuntimeError("no kernel\nand a long story")
 
     report = paths({"eager": attend, "fused": bad}, Vectors(8))
-    assert report.failing == "at length 1, fused raised RuntimeError: no kernel, while eager answers"
+    assert report.failing == "at length 1, fused raises RuntimeError (no kernel), while eager answers"
     assert paths({"a": bad, "b": bad}, Vectors(8)).verdict == "not checked"
     assert "where [2, 1, 8] was asked" in paths({"a": attend, "b": lambda x: x[:1]}, Vectors(8)).failing
     assert paths({"a": attend}, Vectors(8)).verdict == "not checked"
@@ -90,7 +90,7 @@ def test_options():
     report = effect({"causal": (attend, fused), "bias": (attend, attend)}, Vectors(8))
     assert report.failing in ("causal and bias change nothing", "bias changes nothing")
     assert effect({"causal": (refuses, attend)}, Vectors(8)).failing.startswith(
-        "without causal, it raised ValueError"
+        "without causal, it raises ValueError"
     )
     assert effect({}, Vectors(8)).verdict == "not checked"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from headwise.check.calling import CannotBeCheckedError
+from headwise.check.asking import CannotBeCheckedError
 from headwise.check.checked import Outcome
 from headwise.check.claims import Claims
 from headwise.check.properties.batch import batch

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, ask, distance, place
+from headwise.check.asking import MisbehavedError, ask
+from headwise.check.comparing import distance, place
 from headwise.check.rounding import largest, other_kernels
 
 Way = Callable[..., Any]

@@ -10,7 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from headwise.check.asking import Arguments, MisbehavedError, arguments, ask, distance, one_line
+from headwise.check.asking import MisbehavedError, ask, checked, raised
+from headwise.check.comparing import distance
+from headwise.check.inputs import Arguments, arguments
 from headwise.check.report import Report, failed
 from headwise.check.rounding import other_kernels, same_kernels
 
@@ -28,6 +30,7 @@ _CAUSES = {
 }
 
 
+@checked("lifecycle", do="Pass a callable that makes a module, and inputs it takes")
 def lifecycle(
     make: Callable[[], nn.Module],
     inputs: Arguments,
@@ -59,21 +62,18 @@ def lifecycle(
     tried: list[str] = []
     largest = (0.0, 0.0)
     given = arguments(inputs, length)
-    try:
-        with torch.random.fork_rng(), torch.no_grad():
-            torch.manual_seed(0)
-            module = _cast(_make(make), _dtype(given))
-            output = ask(module, *given)
-            for step in steps:
-                worst, limit, words = _STEPS[step](make, module, given, output, depth)
-                if not worst <= limit:
-                    words = words or f"{_WORDS[step]} the output is {worst:.2g} off"
-                    done, cause = ", ".join([*tried, step]), _CAUSES[step]
-                    return failed("lifecycle", worst, limit, tried=done, failing=words, cause=cause)
-                tried.append(f"{step} ({words})" if words else step)
-                largest = max(largest, (worst, limit))
-    except MisbehavedError as error:
-        return error.report("lifecycle", do="Pass a callable that makes a module, and inputs it takes")
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        module = _cast(_make(make), _dtype(given))
+        output = ask(module, *given)
+        for step in steps:
+            worst, limit, words = _STEPS[step](make, module, given, output, depth)
+            if not worst <= limit:
+                words = words or f"{_WORDS[step]} the output is {worst:.2g} off"
+                done, cause = ", ".join([*tried, step]), _CAUSES[step]
+                return failed("lifecycle", worst, limit, tried=done, failing=words, cause=cause)
+            tried.append(f"{step} ({words})" if words else step)
+            largest = max(largest, (worst, limit))
     return Report("lifecycle", "holds", *largest, tried=", ".join(tried))
 
 
@@ -125,7 +125,7 @@ def _after_save(
     try:
         fresh.load_state_dict(torch.load(file, weights_only=True))
     except Exception as error:
-        return torch.inf, 0.0, f"its state does not load into a fresh instance: {one_line(error)}"
+        return torch.inf, 0.0, f"its state does not load into a fresh instance: {raised(error)}"
     return _apart(ask(fresh, *given), output), same_kernels(output), ""
 
 
@@ -137,7 +137,7 @@ def _after_copy(
         original = copy.deepcopy(module)
         twin = copy.deepcopy(original)
     except Exception as error:
-        return torch.inf, 0.0, f"it cannot be copied: {one_line(error)}"
+        return torch.inf, 0.0, f"it cannot be copied: {raised(error)}"
     worst = _apart(ask(twin, *given), output)
     for parameter in original.parameters():
         parameter.zero_()
@@ -156,7 +156,7 @@ def _after_meta(
         with torch.device("meta"):
             empty = make()
     except Exception as error:
-        return 0.0, 0.0, f"refused: {one_line(error)}"
+        return 0.0, 0.0, f"refused: {raised(error)}"
     module_dtype = _cast(empty, _dtype(given)).to_empty(device="cpu")
     for tensor in (*module_dtype.parameters(), *module_dtype.buffers()):
         tensor.fill_(torch.nan if tensor.is_floating_point() else 0)
@@ -171,9 +171,9 @@ def _make(make: Callable[[], nn.Module]) -> nn.Module:
     try:
         module = make()
     except Exception as error:
-        raise MisbehavedError(f"making one raised {one_line(error)}") from error
+        raise MisbehavedError(f"making one raises {raised(error)}") from error
     if not isinstance(module, nn.Module):
-        raise MisbehavedError(f"making one gave {type(module).__name__} where a module was asked for")
+        raise MisbehavedError(f"making one gives {type(module).__name__} where a module was asked for")
     return module.eval()
 
 
@@ -192,7 +192,7 @@ def _as(x: object, dtype: torch.dtype) -> object:
 
 def _apart(got: Tensor, right: Tensor) -> float:
     if got.shape != right.shape:
-        raise MisbehavedError(f"it gave {list(got.shape)} where {list(right.shape)} was asked for")
+        raise MisbehavedError(f"it gives {list(got.shape)} where {list(right.shape)} was asked for")
     return float(distance(got, right).max())
 
 

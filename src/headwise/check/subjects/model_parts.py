@@ -11,7 +11,7 @@ from torch import Tensor
 from headwise.check.claims import Claims
 from headwise.check.inputs import Tokens
 from headwise.check.subjects.hugging_face import (
-    ask,
+    answer,
     cannot_call,
     causal_by_name,
     gives_cache,
@@ -43,7 +43,7 @@ def parts_of(
     if getattr(model.config, "is_encoder_decoder", False):
         return _both(model, inputs, claims, who)
     caused = causal_by_name(model)
-    subject = Subject(type(model).__name__, model, inputs, ask, layers=layers_of(config), make=make)
+    subject = Subject(type(model).__name__, model, inputs, answer, layers=layers_of(config), make=make)
     subject.assumed += [f"takes tokens below {inputs.vocabulary}", _reads(model, inputs, who)]
     subject.takes_keep = takes(model, "attention_mask")
     offset = position_offset(model, inputs)
@@ -55,7 +55,7 @@ def parts_of(
         subject.assumed.append(
             f"positions are passed as position_ids{after}, counted from the mask where there is one"
         )
-        subject.call = lambda thing, x, keep, positions: ask(thing, x, keep, positions, offset=offset)
+        subject.call = lambda thing, x, keep, positions: answer(thing, x, keep, positions, offset=offset)
     else:
         subject.questions["shift"] = (
             "it takes no position_ids",
@@ -76,7 +76,7 @@ def _reads(model: Thing, inputs: Tokens, who: str) -> str:
     x = inputs.make(2, LENGTH, seed=0)
     try:
         with torch.no_grad():
-            ask(model, x, None, None)
+            answer(model, x, None, None)
             output = model(input_ids=x.to(device_and_dtype(model)[0]))
     except Exception as error:
         raise cannot_call(who, model, error) from error
@@ -102,7 +102,7 @@ def _add_ways(subject: Subject) -> None:
     """The same model with its other implementation of attention, and while it makes a cache."""
     model = subject.thing
     if subject.start is not None:
-        subject.ways["with use_cache=True"] = lambda thing, x: ask(thing, x, None, None, use_cache=True)
+        subject.ways["with use_cache=True"] = lambda thing, x: answer(thing, x, None, None, use_cache=True)
     if getattr(model.config, "_attn_implementation", None) == "sdpa":
         subject.ways["eager attention"] = lambda thing, x: _eager(thing, subject, x)
     if subject.takes_keep:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from headwise.check.calling import raised
+from headwise.check.asking import raised
 from headwise.check.subjects.signature import Thing, parameters
 from headwise.check.subjects.strength import enlarge
 from headwise.core.errors import HeadwiseError
