@@ -15,12 +15,11 @@ _CAUSE = (
     "in float32 or better from whole numbers, keep frequencies out of what .to(dtype) casts, and give back "
     "the dtype that came in"
 )
+_DO = "Pass a callable of vectors [1 1 length head_dim] and positions [length], or positions= it knows"
 _STEPS = (1, 2, 7, 61)
 
 
-@checked(
-    "angles", do="Pass a callable of vectors [1 1 length head_dim] and positions [length], which it knows"
-)
+@checked("angles", do=_DO)
 def angles(
     rotate: Rotate,
     *,
