@@ -245,6 +245,20 @@ def test_weights_too_small_for_a_fault_to_show_are_enlarged():
     assert not layer.out.weight.any()  # the owner's are left alone
 
 
+def test_a_change_at_the_first_call_is_seen_though_the_call_is_found_out_by_calling():
+    class Settles(Attention):
+        """Looks both ways from its first call on that is shorter than twenty places."""
+
+        def forward(self, x):
+            if x.shape[1] < 20:
+                self.ahead = None
+            return super().forward(x)
+
+    checked = check.layer(Settles(), only="history")
+    assert failures(checked) == ["history"]
+    assert "of 33 changes by" in checked.failures[0].report.failing
+
+
 def test_what_is_not_finite_or_not_steady_is_one_failure():
     checked = check.layer(lambda x: x / 0.0 - x / 0.0, inputs=check.Vectors(4))
     assert failures(checked) == ["finite"]

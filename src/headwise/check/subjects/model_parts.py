@@ -28,6 +28,8 @@ from headwise.check.subjects.signature import Thing, parameters
 from headwise.check.subjects.subject import LENGTH, RECURRENT, Subject, device_and_dtype
 from headwise.core.errors import HeadwiseError
 
+_LIVES = ("cast", "save", "copy")  # from_pretrained fills what the meta device leaves empty
+
 
 def parts_of(
     model: Thing, claims: Claims, make: Callable[[], Thing] | None, *, who: str
@@ -41,7 +43,7 @@ def parts_of(
         raise _takes_no_tokens(who, model)
     inputs = tokens_of(model, config)
     if getattr(model.config, "is_encoder_decoder", False):
-        return _both(model, inputs, claims, who)
+        return _both(model, inputs, claims, make, who)
     caused = causal_by_name(model)
     subject = Subject(type(model).__name__, model, inputs, answer, layers=layers_of(config), make=make)
     subject.assumed += [f"takes tokens below {inputs.vocabulary}", _reads(model, inputs, who)]
@@ -61,7 +63,7 @@ def parts_of(
             "it takes no position_ids",
             "Pass call=, a function of the model, x and positions",
         )
-    subject.lives = ("cast", "save", "copy")  # from_pretrained fills what the meta device leaves empty
+    subject.lives = _LIVES
     if caused and not claims.bidirectional:
         subject.claimed = replace(claims, causal=True)
         subject.assumed.append(f"it must be causal, as {type(model).__name__} says")
@@ -118,7 +120,9 @@ def _eager(model: Thing, subject: Subject, x: Tensor) -> Tensor:
         model.set_attn_implementation("sdpa")
 
 
-def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, Subject]:
+def _both(
+    model: Thing, inputs: Tokens, claims: Claims, make: Callable[[], Thing] | None, who: str
+) -> dict[str, Subject]:
     """Encoder, decoder, and what the decoder reads of the encoder."""
     device = device_and_dtype(model)[0]
     source = inputs.make(1, 7, seed=5).to(device)
@@ -162,6 +166,7 @@ def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, S
     parts = {"encoder": encoder, "decoder": decoder, "memory": memory}
     x = inputs.make(2, LENGTH, seed=0)
     for part in parts.values():
+        part.make, part.lives = make, _LIVES
         part.questions["shift"] = (
             "it takes no position_ids",
             "Pass call=, a function of the model, x and positions",
