@@ -5,17 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from headwise.core import AttentionMap, HeadwiseError, Mask, attention
-from headwise.core.autocast import autocast_is_on
-from headwise.core.inputs import check_dropout
-from headwise.core.masks.mask import check_mask
-from headwise.core.shapes import check_floating, check_positions, check_positive, described
+from headwise.core import AttentionMap, Mask, attention
+from headwise.layers.layer_arguments import (
+    check_embeddings,
+    check_options,
+    check_sizes,
+    refuse_lone_memory_positions,
+    token_positions,
+)
 from headwise.layers.positions import NoPosition, PositionalEncoding
-from headwise.layers.positions.encoding import check_encoding
 
 
 class Attended(NamedTuple):
@@ -74,8 +75,14 @@ class MultiHeadAttention(nn.Module):
         self.model_dim, self.heads = model_dim, heads
         self.kv_heads = heads if kv_heads is None else kv_heads
         self.memory_dim = model_dim if memory_dim is None else memory_dim
-        self._check_sizes(head_dim)
-        _check_options(position, mask, dropout)
+        check_sizes(
+            model_dim=model_dim,
+            heads=heads,
+            head_dim=head_dim,
+            kv_heads=self.kv_heads,
+            memory_dim=self.memory_dim,
+        )
+        check_options(position=position, mask=mask, dropout=dropout)
         self.head_dim = model_dim // heads if head_dim is None else head_dim
         self.position = NoPosition() if position is None else position
         self.mask, self.dropout = mask, dropout
@@ -133,17 +140,20 @@ class MultiHeadAttention(nn.Module):
         positions: Tensor | None,
         memory_positions: Tensor | None,
     ) -> _Call:
-        self._check_input(x, "x", self.model_dim)
-        positions = _positions(x, positions, "positions")
+        weight = self.query.weight
+        check_embeddings(x, self.model_dim, weight, what="x")
+        positions = token_positions(x, positions, self.position)
         x = self.position.embed(x, positions)
         if memory is None:
-            _refuse_lone_memory_positions(memory_positions)
+            refuse_lone_memory_positions(memory_positions)
             if self.memory_dim != self.model_dim:
-                self._check_input(x, "memory", self.memory_dim)
+                check_embeddings(x, self.memory_dim, weight, what="memory")
             memory, memory_positions = x, positions
         else:
-            self._check_input(memory, "memory", self.memory_dim)
-            memory_positions = _positions(memory, memory_positions, "memory_positions")
+            check_embeddings(memory, self.memory_dim, weight, what="memory")
+            memory_positions = token_positions(
+                memory, memory_positions, self.position, what="memory_positions"
+            )
             memory = self.position.embed(memory, memory_positions)
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         k = self.key(memory).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2)
@@ -165,48 +175,6 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         return self.position.bias(q, k, query_positions[..., rows], key_positions[..., columns], visible)
 
-    def _check_sizes(self, head_dim: int | None) -> None:
-        who = "MultiHeadAttention"
-        for what in ("model_dim", "heads", "kv_heads", "memory_dim"):
-            check_positive(getattr(self, what), who=who, what=what)
-        if head_dim is not None:
-            check_positive(head_dim, who=who, what="head_dim")
-        elif self.model_dim % self.heads:
-            raise HeadwiseError(
-                who=who,
-                what="model_dim",
-                expected=f"a multiple of heads={self.heads}",
-                got=str(self.model_dim),
-                why="Each head gets an equal share of the dimensions",
-                do="Change one of the two, or pass head_dim",
-            )
-        if self.heads % self.kv_heads:
-            raise HeadwiseError(
-                who=who,
-                what="heads",
-                expected=f"a multiple of kv_heads={self.kv_heads}",
-                got=str(self.heads),
-                why="Each key/value head serves the same number of query heads",
-                do="Choose kv_heads that divides heads",
-            )
-
-    def _check_input(self, x: Tensor, what: str, width: int) -> None:
-        who, name = "MultiHeadAttention", "model_dim" if what == "x" else "memory_dim"
-        check_floating(
-            x, f"batch length {name}", who=who, what=what, do="Embed tokens first, and keep the batch axis"
-        )
-        weight = self.query.weight
-        dtype = x.dtype if autocast_is_on(x.device) else weight.dtype
-        if x.shape[-1] != width or x.dtype != dtype:
-            raise HeadwiseError(
-                who=who,
-                what=what,
-                expected=f"{str(dtype).removeprefix('torch.')} [batch, length, {name}={width}]",
-                got=described(x),
-                why=f"The layer was built with {name}={width}, and its weights are {weight.dtype}",
-                do="Convert the input, or the layer with layer.to(dtype)",
-            )
-
     def extra_repr(self) -> str:
         mask = "" if self.mask is None else f", mask={self.mask}"
         dropout = f", dropout={self.dropout}" if self.dropout else ""
@@ -219,31 +187,3 @@ class _Call(NamedTuple):
     v: Tensor
     mask: Mask | None
     bias: partial[Tensor] | None
-
-
-def _check_options(position: object, mask: object, dropout: object) -> None:
-    if position is not None:
-        check_encoding(position, who="MultiHeadAttention")
-    if mask is not None:
-        check_mask(mask, who="MultiHeadAttention")
-    check_dropout(dropout, who="MultiHeadAttention")
-
-
-def _refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
-    if memory_positions is None:
-        return
-    raise HeadwiseError(
-        who="MultiHeadAttention",
-        what="memory_positions",
-        expected="None without a memory",
-        got=described(memory_positions),
-        why="In self-attention the keys stand where the queries do",
-        do="Pass positions alone, or memory too",
-    )
-
-
-def _positions(x: Tensor, positions: Tensor | None, what: str) -> Tensor:
-    if positions is None:
-        return torch.arange(x.shape[1], device=x.device)
-    check_positions(positions, length=x.shape[1], batch=x.shape[0], who="MultiHeadAttention", what=what)
-    return positions
