@@ -143,12 +143,15 @@ def refuse_unsteady(f: Callable[..., object], x: Tensor, *rest: object) -> None:
 
 
 def raised(error: Exception) -> str:
-    """The type and the first line of an exception.
+    """The type and the first line of an exception, and the second where the first only announces it.
 
     >>> raised(ValueError("too long" + chr(10) + "by far"))
     'ValueError (too long)'
+    >>> raised(ValueError("Errors:" + chr(10) + chr(9) + "size mismatch"))
+    'ValueError (Errors: size mismatch)'
     """
-    line = next(iter(str(error).strip().splitlines()), "")[:160].rstrip(". ")
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    line = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])[:160].rstrip(". ")
     return f"{type(error).__name__} ({line})" if line else type(error).__name__
 
 
