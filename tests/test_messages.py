@@ -513,6 +513,7 @@ BAD_CALLS = {
     "a configuration of no model": (lambda tmp: built(Unbuildable(), who="check.model"), "the configuration must be one that can be built small, with random weights, got Unbuildable", "no such size"),
     "a target that names nothing": (lambda tmp: check_target("mine"), "check: the target 'mine' must be package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME, got 'mine'"),
     "a configuration without transformers": (lambda tmp: check_a_configuration_without_transformers(), "must be checked with transformers installed"),
+    "a target without time": (lambda tmp: check_apart("torch.nn:Identity", timeout=0), "timeout must be a whole number of seconds, at least 1, got 0. A target that takes longer is stopped"),
     "a target that takes too long": (lambda tmp: check_apart("torch.nn:Identity", timeout=1), "must be checked within 1 s, got no answer. It was stopped"),
     "a mesh that is none": (lambda tmp: ContextParallel(None), "ContextParallel: mesh must be a DeviceMesh of one axis, got None"),
     "heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(12, heads=6), 4), "tensor_parallel: heads must be a multiple of the 4 ranks, got 6"),
