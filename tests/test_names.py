@@ -34,7 +34,7 @@ def test_all_is_sorted_and_exact(room):
 def test_a_lazy_room_tells_type_checkers_the_same_names(room):
     module = importlib.import_module(room)
     told = re.findall(r"^    from ([\w.]+) import (\w+) as (\w+)$", inspect.getsource(module), re.MULTILINE)
-    assert sorted(name for _, name, shown in told if name == shown) == list(module.__all__)
+    assert sorted(name for _, name, shown in told if name == shown) == sorted(module.__all__)
     assert set(dir(module)) >= set(module.__all__)
     for place, name, _ in told:
         assert getattr(importlib.import_module(place), name) is getattr(module, name)
