@@ -35,17 +35,15 @@ def _peak() -> float:
 
 def _run(position: str, length: int, backward: bool) -> dict[str, float]:
     import torch
+    from every_encoding import layer_and_call
 
-    from headwise.core import Causal
-    from headwise.layers import ALiBi, MultiHeadAttention, Rotary
-
-    encoding = {"none": None, "rotary": Rotary(), "alibi": ALiBi(8)}[position]
-    layer = MultiHeadAttention(512, 8, position=encoding, mask=Causal()).eval()
-    layer(torch.zeros(1, 8, 512)).sum().backward()  # what the first call loads is not the layer's
+    _, call = layer_and_call(position, length)
+    _, warm = layer_and_call(position, 8)
+    warm(torch.zeros(1, 8, 512)).sum().backward()  # what the first call loads is not the layer's
     x = torch.randn(1, length, 512, requires_grad=backward)
     before = _peak()
     with torch.set_grad_enabled(backward):
-        output = layer(x)
+        output = call(x)
     if backward:
         output.backward(torch.ones_like(output))
     return {"total": _peak(), "above": _peak() - before}
@@ -53,7 +51,7 @@ def _run(position: str, length: int, backward: bool) -> dict[str, float]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("position", choices=["none", "rotary", "alibi"])
+    parser.add_argument("position")
     parser.add_argument("length", type=int)
     parser.add_argument("--backward", action="store_true")
     arguments = parser.parse_args()

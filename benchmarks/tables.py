@@ -22,6 +22,18 @@ def show(timings, memory, length: int, goals, notes: list[str]) -> None:
         console.print(note, style="dim")
 
 
+def show_ratios(title: str, by_column) -> None:
+    """Ratios to the first of several contenders, a column for each thing that was timed."""
+    table = _table(title, "", *by_column)
+    first, *names = next(iter(by_column.values()))
+    table.add_row(
+        f"[bold]{first}", *(f"{times[first].seconds.median * 1e3:,.2f} ms" for times in by_column.values())
+    )
+    for name in names:
+        table.add_row(f"  {name}", *(_ratio(times[name].ratio) for times in by_column.values()))
+    Console(width=80).print(table)
+
+
 def _table(title: str, first: str, *columns: str) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
