@@ -14,6 +14,7 @@ ROOMS = (
     "headwise.core",
     "headwise.core.masks",
     "headwise.layers",
+    "headwise.layers.parallel",
     "headwise.layers.positions",
     "headwise.check",
     "headwise.models",
