@@ -75,9 +75,6 @@ def tiles_of(mask: Mask, queries: int, keys: int, device: torch.device) -> Block
         counts.append(len(read))
         numbers.append(read + [0] * (across - len(read)))
 
-    def seen_from(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return seen(row, head, query + first_slot, key)
-
     def integers(x: list[Any]) -> Tensor:
         return torch.tensor(x, dtype=torch.int32, device=device)[None, None]
 
@@ -85,7 +82,7 @@ def tiles_of(mask: Mask, queries: int, keys: int, device: torch.device) -> Block
         integers(counts),
         integers(numbers),
         BLOCK_SIZE=_TILE,
-        mask_mod=seen_from,
+        mask_mod=lambda row, head, query, key: seen(row, head, query + first_slot, key),
         seq_lengths=(queries, keys),
     )
 

@@ -15,7 +15,7 @@ def every_encoding() -> tuple[type[PositionalEncoding], ...]:
     Left out is what others are built on: it has an abstract method, or a name that begins with ``_``.
 
     >>> [encoding.__name__ for encoding in every_encoding()][:3]
-    ['ALiBi', 'BEiTTable', 'Chain']
+    ['ALiBi', 'AxialRotary', 'BEiTTable']
     """
     folder = import_module(__package__ or "")
     for module in walk_packages(folder.__path__, f"{folder.__name__}."):
