@@ -15,6 +15,7 @@ from headwise.experiments.check_target import check_target, open_target
 
 FILE = """
 import os
+import threading
 import time
 
 import torch
@@ -46,6 +47,11 @@ def gives_a_number():
 
 def hangs():
     time.sleep(60)
+
+
+def goes_on():
+    threading.Thread(target=time.sleep, args=(90,)).start()
+    return Sums()
 
 
 def leaves():
@@ -191,6 +197,10 @@ def test_what_hangs_is_stopped_and_what_leaves_is_noticed(file):
         check_apart(f"{file}:hangs", timeout=1)
     with pytest.raises(HeadwiseError, match=r"got exit code 7\. Its last line is 'a line that is no part"):
         check_apart(f"{file}:leaves")
+
+
+def test_a_thread_that_the_target_leaves_behind_is_not_waited_for(file):
+    assert check_apart(f"{file}:goes_on", only=("batch",), timeout=60).passed
 
 
 def test_a_process_whose_parent_is_gone_stops_itself(file, monkeypatch, tmp_path):
