@@ -13,7 +13,7 @@ from headwise.layers.conversion.torch_attention import attention_to_torch
 from headwise.layers.multi_head_attention import MultiHeadAttention
 from headwise.layers.transformer.block import Block
 from headwise.layers.transformer.mlp import MLP
-from headwise.layers.transformer.residual import PostNorm, PreNorm
+from headwise.layers.transformer.residual import PostNorm, PreNorm, Residual
 from headwise.layers.transformer.stack import Decoder, Encoder, Stack
 
 
@@ -85,7 +85,7 @@ def decoder_to_torch(stack: Decoder, *, batch_first: bool = True) -> nn.Transfor
 def _filled(theirs: nn.Module, stack: Stack, batch_first: bool) -> nn.Module:
     blocks = [block_to_torch(cast(Block, block), batch_first=batch_first) for block in stack.blocks]
     if isinstance(stack, Decoder) and any(isinstance(block, nn.TransformerEncoderLayer) for block in blocks):
-        raise _refused("blocks", "with cross-attention", "a block without", "use an encoder with a mask")
+        raise _refused("blocks", "with cross-attention", "a block without")
     theirs.layers, theirs.norm = nn.ModuleList(blocks), copy.deepcopy(stack.norm)
     theirs.num_layers = len(blocks)  # type: ignore[assignment]
     return theirs.train(stack.training)
@@ -96,20 +96,31 @@ def _placeholder() -> nn.TransformerEncoderLayer:
         return nn.TransformerEncoderLayer(1, 1, 1, batch_first=True)
 
 
-def _check_block(block: Block, parts: list[PreNorm | PostNorm]) -> None:  # type: ignore[type-arg]
+def _check_block(block: Block, parts: list[Residual]) -> None:
     attentions = [part.layer for part in parts[:-1]]
     if len({type(part) for part in parts}) > 1 or type(parts[0]) not in (PreNorm, PostNorm):
         names = ", ".join(type(part).__name__ for part in parts)
-        raise _refused("norms", "all before or all after their layers", names, "build it with one kind")
+        raise _refused("norms", "all before or all after their layers", names)
     for layer in attentions:
         if type(layer) is not MultiHeadAttention:
-            raise _refused("attention", "MultiHeadAttention", type(layer).__name__, "keep headwise's block")
+            raise _refused("attention", "MultiHeadAttention", type(layer).__name__)
     mlp = parts[-1].layer
     if type(mlp) is not MLP:
-        raise _refused("mlp", "MLP", type(mlp).__name__, "keep headwise's block")
+        raise _refused("mlp", "MLP", type(mlp).__name__)
     for part in parts:
         if type(part.norm) is not nn.LayerNorm:
-            raise _refused("norm", "nn.LayerNorm", type(part.norm).__name__, "keep headwise's block")
+            raise _refused("norm", "nn.LayerNorm", type(part.norm).__name__)
     linear = [mlp.inner, mlp.outer, *(layer.query for layer in attentions), *(part.norm for part in parts)]
     if len({part.bias is None for part in linear}) > 1:
-        raise _refused("biases", "in all parts or in none", "some", "keep headwise's block")
+        raise _refused("biases", "in all parts or in none", "in some")
+
+
+def _refused(what: str, expected: str, got: str) -> HeadwiseError:
+    return HeadwiseError(
+        who="block_to_torch",
+        what=what,
+        expected=expected,
+        got=got,
+        why="PyTorch's layers have no other kind",
+        do="Keep headwise's block here",
+    )
