@@ -41,7 +41,7 @@ def filled(
     _check_tensors(given, {theirs: wanted[ours] for theirs, ours in places.items()}, who)
     for theirs, ours in places.items():
         owner, _, name = ours.rpartition(".")
-        copied = nn.Parameter(given[theirs].detach().clone())
+        copied = nn.Parameter(given[theirs].detach().clone(memory_format=torch.contiguous_format))
         setattr(module.get_submodule(owner), name, copied)
     return module.eval()
 

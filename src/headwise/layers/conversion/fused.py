@@ -36,9 +36,9 @@ def split_qkv(
     heads, kv_heads, width = _sizes(fused, heads, kv_heads)
     _check_order(order)
     if order == "parts":
-        q, k, v = fused.split([heads * width, kv_heads * width, kv_heads * width])
-        return q, k, v
-    groups = fused.unflatten(0, (kv_heads, heads // kv_heads + 2, width))
+        first, second = heads * width, (heads + kv_heads) * width
+        return fused[:first], fused[first:second], fused[second:]
+    groups = fused.reshape(kv_heads, heads // kv_heads + 2, width, *fused.shape[1:])
     return groups[:, :-2].flatten(0, 2), groups[:, -2].flatten(0, 1), groups[:, -1].flatten(0, 1)
 
 
@@ -55,8 +55,8 @@ def fuse_qkv(
     heads, kv_heads, width = _sizes(joined, heads, kv_heads)
     if order == "parts":
         return joined
-    groups = (part.unflatten(0, (kv_heads, -1, width)) for part in (q, k, v))
-    return torch.cat(tuple(groups), dim=1).flatten(0, 2)
+    groups = [part.reshape(kv_heads, -1, width, *part.shape[1:]) for part in (q, k, v)]
+    return torch.cat(groups, dim=1).flatten(0, 2)
 
 
 def qkv_order(

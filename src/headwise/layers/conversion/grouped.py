@@ -79,7 +79,9 @@ def _regrouped(weight: Tensor, heads: int, kv_heads: int, dim: int, given: tuple
             do="Pass the query projection's weight or bias, or the output's weight with dim=1",
         )
     dim = dim % weight.dim()
-    return weight.unflatten(dim, (*given, -1)).transpose(dim, dim + 1).flatten(dim, dim + 2)
+    before, after = weight.shape[:dim], weight.shape[dim + 1 :]
+    width = weight.shape[dim] // heads
+    return weight.reshape(*before, *given, width, *after).transpose(dim, dim + 1).reshape(weight.shape)
 
 
 def _check_share(heads: int, kv_heads: int) -> None:

@@ -1,4 +1,4 @@
-"""Rotary pairs side by side or half a head apart: changing weights from one to the other, and telling which."""
+"""Rotary pairs side by side or half a head apart: which one it is, and weights changed to the other."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def reorder_pairs(weight: Tensor, heads: int, *, to: Pairs, dims: int | None = N
     shape = (dims // 2, 2) if to == "halves" else (2, dims // 2)
     order = torch.arange(head_dim)
     order[:dims] = order[:dims].view(shape).T.flatten()
-    return weight.unflatten(0, (heads, head_dim))[:, order].flatten(0, 1)
+    changed: Tensor = weight.view(heads, head_dim, *weight.shape[1:])[:, order].flatten(0, 1)
+    return changed
 
 
 def with_pairs(layer: MultiHeadAttention, to: Pairs) -> MultiHeadAttention:
@@ -136,7 +137,8 @@ def pairs_of_weights(weights: Tensor | list[Tensor], heads: int) -> Pairs:
 def _row_lengths(weight: Tensor, heads: int) -> Tensor:
     head_dim = _head_dim(weight, heads)
     check_even(head_dim, who="pairs_of_weights")
-    return weight.detach().double().flatten(1).norm(dim=1).view(heads, head_dim)
+    lengths: Tensor = torch.linalg.vector_norm(weight.detach().double().flatten(1), dim=1)
+    return lengths.view(heads, head_dim)
 
 
 def _reorder(part: nn.Module, heads: int, to: Pairs, dims: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import nn
@@ -15,6 +15,8 @@ from headwise.layers.transformer.block import Block
 from headwise.layers.transformer.mlp import MLP
 from headwise.layers.transformer.residual import PostNorm, PreNorm, Residual
 from headwise.layers.transformer.stack import Decoder, Encoder, Stack
+
+T = TypeVar("T", nn.TransformerEncoder, nn.TransformerDecoder)
 
 
 def block_to_torch(
@@ -67,7 +69,7 @@ def encoder_to_torch(stack: Encoder, *, batch_first: bool = True) -> nn.Transfor
     ModuleList()
     """
     theirs = nn.TransformerEncoder(_placeholder(), 0, enable_nested_tensor=False)
-    return cast(nn.TransformerEncoder, _filled(theirs, stack, batch_first))
+    return _filled(theirs, stack, batch_first)
 
 
 def decoder_to_torch(stack: Decoder, *, batch_first: bool = True) -> nn.TransformerDecoder:
@@ -79,15 +81,15 @@ def decoder_to_torch(stack: Decoder, *, batch_first: bool = True) -> nn.Transfor
     ModuleList()
     """
     theirs = nn.TransformerDecoder(cast(nn.TransformerDecoderLayer, _placeholder()), 0)
-    return cast(nn.TransformerDecoder, _filled(theirs, stack, batch_first))
+    return _filled(theirs, stack, batch_first)
 
 
-def _filled(theirs: nn.Module, stack: Stack, batch_first: bool) -> nn.Module:
+def _filled(theirs: T, stack: Stack, batch_first: bool) -> T:
     blocks = [block_to_torch(cast(Block, block), batch_first=batch_first) for block in stack.blocks]
     if isinstance(stack, Decoder) and any(isinstance(block, nn.TransformerEncoderLayer) for block in blocks):
         raise _refused("blocks", "with cross-attention", "a block without")
-    theirs.layers, theirs.norm = nn.ModuleList(blocks), copy.deepcopy(stack.norm)
-    theirs.num_layers = len(blocks)  # type: ignore[assignment]
+    theirs.layers, theirs.num_layers = nn.ModuleList(blocks), len(blocks)
+    theirs.norm = copy.deepcopy(stack.norm)
     return theirs.train(stack.training)
 
 
@@ -110,8 +112,8 @@ def _check_block(block: Block, parts: list[Residual]) -> None:
     for part in parts:
         if type(part.norm) is not nn.LayerNorm:
             raise _refused("norm", "nn.LayerNorm", type(part.norm).__name__)
-    linear = [mlp.inner, mlp.outer, *(layer.query for layer in attentions), *(part.norm for part in parts)]
-    if len({part.bias is None for part in linear}) > 1:
+    biased = [mlp.inner, mlp.outer, *(layer.query for layer in attentions), *(part.norm for part in parts)]
+    if len({getattr(part, "bias", None) is None for part in biased}) > 1:
         raise _refused("biases", "in all parts or in none", "in some")
 
 

@@ -85,7 +85,7 @@ def _apart(layer: nn.MultiheadAttention) -> dict[str, Tensor]:
     if "in_proj_weight" in state:
         parts = split_qkv(state.pop("in_proj_weight"), layer.num_heads)
     else:
-        parts = tuple(state.pop(f"{part}_proj_weight") for part in "qkv")  # type: ignore[assignment]
+        parts = tuple(state.pop(f"{part}_proj_weight") for part in "qkv")
     state |= {f"{part}.weight": weight for part, weight in zip("qkv", parts, strict=True)}
     if "in_proj_bias" in state:
         biases = split_qkv(state.pop("in_proj_bias"), layer.num_heads)
@@ -95,15 +95,15 @@ def _apart(layer: nn.MultiheadAttention) -> dict[str, Tensor]:
 
 def _together(layer: MultiHeadAttention, *, fused: bool) -> dict[str, Tensor]:
     projections = (layer.query, layer.key, layer.value)
-    weights = [projection.weight.detach() for projection in projections]
+    q, k, v = (projection.weight.detach() for projection in projections)
     state = {"out_proj.weight": layer.output.weight.detach()}
     if fused:
-        state["in_proj_weight"] = fuse_qkv(*weights, layer.heads)
+        state["in_proj_weight"] = fuse_qkv(q, k, v, layer.heads)
     else:
-        state |= {f"{part}_proj_weight": weight for part, weight in zip("qkv", weights, strict=True)}
+        state |= {f"{part}_proj_weight": weight for part, weight in zip("qkv", (q, k, v), strict=True)}
     if layer.query.bias is not None:
-        biases = [projection.bias.detach() for projection in projections]
-        state |= {"in_proj_bias": fuse_qkv(*biases, layer.heads), "out_proj.bias": layer.output.bias.detach()}
+        q, k, v = (projection.bias.detach() for projection in projections)
+        state |= {"in_proj_bias": fuse_qkv(q, k, v, layer.heads), "out_proj.bias": layer.output.bias.detach()}
     return state
 
 

@@ -80,7 +80,7 @@ def decoder_from_torch(stack: nn.TransformerDecoder) -> Decoder:
 
 
 def _stack(make: type[S], stack: nn.TransformerEncoder | nn.TransformerDecoder) -> S:
-    blocks = [block_from_torch(layer) for layer in stack.layers]  # type: ignore[arg-type]
+    blocks = [block_from_torch(layer) for layer in stack.layers]
     return make(blocks, norm=copy.deepcopy(stack.norm)).train(stack.training)
 
 
