@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -110,6 +111,17 @@ def test_a_command_saves_its_picture_and_says_where(capsys, tmp_path, small, com
     assert code == 0
     assert out.endswith(f"Picture: {path}\n")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_encodings_are_listed_with_their_claims(capsys):
+    code, out, err = run(capsys, "encoding", "--list")
+    assert (code, err) == (0, "")
+    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+    assert re.search(r"^T5Bias +scores +yes +yes +yes +1910.10683 *$", out, re.MULTILINE)
+    claims = {
+        one["name"]: one for one in json.loads(run(capsys, "encoding", "--list", "--json")[1])["encodings"]
+    }
+    assert claims["Learned"]["any_length"] is False
 
 
 def test_with_json_the_picture_is_named_on_standard_error(capsys, tmp_path):

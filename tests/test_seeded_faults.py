@@ -11,14 +11,33 @@ import torch
 
 from headwise.core import Causal, Padding, SlidingWindow, attention_weights, block, blocks
 from headwise.core.masks import Fused
-from headwise.layers import ALiBi, Attended, MultiHeadAttention, Rotary, Sinusoidal
-from headwise.layers.positions import angles, pairs, rotary, scaled
+from headwise.layers import (
+    ALiBi,
+    Attended,
+    LogCPB,
+    MultiHeadAttention,
+    Rotary,
+    Sandwich,
+    Sinusoidal,
+    SwinTable,
+    T5Bias,
+)
+from headwise.layers.positions import angles, kerple, learned, pairs, rotary, scaled
 from tests.core import test_attention, test_empty_rows, test_masks, test_memory
-from tests.layers import test_added_encodings, test_claims, test_multi_head_attention
+from tests.layers import (
+    test_added_encodings,
+    test_claims,
+    test_distances,
+    test_multi_head_attention,
+    test_tables_and_waves,
+    test_windows,
+)
 from tests.layers import test_rotary as rotary_tests
 
-right_probabilities = blocks.probabilities
-right_attend, right_rotation, right_bias = MultiHeadAttention._attend, Rotary._waves, ALiBi.bias
+right_probabilities, right_waves = blocks.probabilities, angles.cosines_and_sines
+right_attend, right_rotation, right_bias = MultiHeadAttention._heads, Rotary._waves, ALiBi.bias
+right_bucket, right_distance, right_of = T5Bias.bucket, kerple._distance, LogCPB._of
+right_sandwich, right_grid = Sandwich.bias, learned.resized_grid
 right_table, right_frequencies = Sinusoidal.table, angles.frequencies
 
 
@@ -51,6 +70,11 @@ def output_from_weights(self, x, **kwargs):
 
 def slopes_of_powers_only(self, device=None, dtype=torch.float32):
     return 2.0 ** (-8.0 / self.heads * torch.arange(1, self.heads + 1, device=device, dtype=dtype))
+
+
+def counted_by_columns(self, by_row, by_column):
+    rows, columns = self.window
+    return (by_column + columns - 1) * (2 * rows - 1) + by_row + rows - 1
 
 
 FAULTS = {
@@ -111,6 +135,34 @@ FAULTS = {
         ALiBi, "bias", lambda *args: right_bias(*args).bfloat16().float(),
         test_added_encodings.test_alibi_tells_every_distance_apart_in_half_precision, (torch.bfloat16,),
     ),
+    "t5: before is after": Fault(
+        T5Bias, "bucket", lambda self, difference: right_bucket(self, -difference),
+        test_distances.test_t5_buckets_of_any_size, (7, 9, True),
+    ),
+    "kerple: distances in half precision": Fault(
+        kerple, "_distance", lambda *args: right_distance(*args).bfloat16(),
+        test_distances.test_half_precision_rounds_no_distance, ("kerple, log", torch.bfloat16),
+    ),
+    "fire: over the smaller of position and threshold": Fault(
+        torch, "maximum", torch.minimum,
+        test_distances.test_fire_reads_far_queries_on_their_own_scale, (),
+    ),
+    "sandwich: ratios count from 0": Fault(
+        Sandwich, "bias", lambda *args: right_sandwich(*args).roll(1, dims=1),
+        test_distances.test_every_entry_is_its_formula, ("sandwich",),
+    ),
+    "swin: rows and columns swapped": Fault(
+        SwinTable, "_offset_row", counted_by_columns,
+        test_windows.test_each_offset_has_its_row, ("swin",),
+    ),
+    "log-cpb: an offset without its sign": Fault(
+        LogCPB, "_of", lambda self, offsets, dtype: right_of(self, offsets.abs(), dtype),
+        test_windows.test_each_offset_has_its_row, ("log-cpb",),
+    ),
+    "resized: as if the grid were square": Fault(
+        learned, "resized_grid", lambda table, grid, new, smooth: right_grid(table, grid[::-1], new, smooth),
+        test_tables_and_waves.test_a_grid_that_is_not_square, ((6, 10),),
+    ),
     "sinusoidal: cosine first": Fault(
         Sinusoidal, "table", lambda *args: right_table(*args).unflatten(-1, (-1, 2)).flip(-1).flatten(-2),
         test_added_encodings.test_sinusoidal_against_the_reference, (8, 10000.0),
@@ -140,7 +192,7 @@ FAULTS = {
         rotary_tests.test_the_error_does_not_grow_with_the_position, ("halves", torch.bfloat16, 250),
     ),
     "dropout: in evaluation too": Fault(
-        MultiHeadAttention, "_attend", lambda self, call: right_attend(self.train(), call),
+        MultiHeadAttention, "_heads", lambda self, call: right_attend(self.train(), call),
         test_multi_head_attention.test_dropout_in_training_only, ("none",),
     ),
     "weights: asking for them changes the output": Fault(

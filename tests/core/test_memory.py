@@ -69,7 +69,8 @@ def test_no_tensor_is_as_large_as_the_matrix(monkeypatch, path, value_dim):
     v = torch.randn(1, HEADS, LENGTH, value_dim, requires_grad=True)
     with LargestTensor() as largest:
         attention(q, k, v, **PATHS[path]).sum().backward()
-    assert largest.numbers <= BUDGET
+    sink_column = HEADS * LENGTH if "sinks" in PATHS[path] else 0
+    assert largest.numbers <= BUDGET + sink_column
 
 
 def test_a_mask_for_each_row_of_the_batch_counts_each_row(monkeypatch):

@@ -71,6 +71,21 @@ def test_within_rounding_of_the_reference(monkeypatch, dtype, name, how):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_softcap_is_taken_in_float32(dtype):
+    """Scores up to a hundred under a cap of 30, which in bfloat16 alone would round them by 0.06.
+
+    The cap's slope is at most 1, so what a score is off by gets no larger; its own three operations round a
+    number of at most 30 once each, which a weight feels twice.
+    """
+    q, k, v = draw(50, 50, head_dim=16, dtype=dtype)
+    q = q * 16  # exact
+    error = (attention(q, k, v, softcap=30.0).double() - expected(q, k, v, softcap=30.0)).abs()
+    average = expected(q, k, v.abs(), softcap=30.0)
+    uncapped = bound(q, k, v) / expected(q, k, v.abs())  # what each number's average is multiplied by
+    assert (error <= average * (uncapped + 2 * 3 * 30 * unit(torch.float32))).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_bound_is_not_idle(dtype):
     """A causal mask off by one breaks it at most numbers, so it can tell right from wrong."""
     q, k, v = draw(30, 30, head_dim=16, dtype=dtype)

@@ -123,6 +123,19 @@ def test_within_rounding_of_the_reference(dtype, name, size):
     assert (error <= bound(q, k, v, visible) + more).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("head_dim", [16, 20])
+def test_half_precision_holds_a_large_logit_in_two_numbers(dtype, head_dim):
+    """Beside a score of 100, a logit of 100.3 that became 100.5 would change its ratio to it by a fifth."""
+    q = torch.zeros(1, 1, 1, head_dim, dtype=dtype)
+    q[..., 0] = 10.0
+    scale, v = 1.0, torch.ones(1, 1, 1, head_dim, dtype=dtype)
+    share = attention(q, q, v, scale=scale, sinks=torch.tensor([100.3]))[0, 0, 0, 0]
+    wanted = 1 / (1 + torch.tensor(0.3, dtype=torch.float64).exp())
+    # two halves of 8 bits hold 100.3 to 100 * 2^-17, and the share is rounded three times
+    assert abs(share.double() / wanted - 1) <= 100 * 2.0**-17 + 3 * 2.0**-8
+
+
 def test_nothing_to_see_gives_nothing_though_the_sink_takes_all():
     q, k, v = (x.requires_grad_() for x in draw(4, 4))
     sinks = SINKS.clone().requires_grad_()

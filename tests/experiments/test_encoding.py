@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from headwise.core import HeadwiseError
-from headwise.experiments import examine_encoding
-from headwise.experiments.named import NAMES
+from headwise.experiments import examine_encoding, list_encodings
+from headwise.experiments.named import BY_DISTANCE, NAMES
 from tests.experiments.faces import check_face, check_json, check_picture
 
 
@@ -116,6 +116,37 @@ def test_alibi_halves_at_ln_2_over_the_slope():
     check_face(report, "1/256", "177.45", "-24.500")
 
 
+def test_penalties_are_those_of_the_formula():
+    report = examine_encoding("sandwich", length=30)
+    for one in report.per_head:
+        for k, added in zip(report.distances, one.added, strict=True):
+            exact = sum(math.cos(k / 10000 ** (w / 64)) for w in range(64)) / one.head
+            assert added == pytest.approx(exact, abs=1e-12)
+        halved = [k for k in range(30) if one.added[k] - one.added[0] <= -math.log(2)]
+        assert one.half_distance == halved[0]
+    check_face(report, "Sandwich", "64.000", "only the distance counts")
+
+
+def test_fire_alone_notices_a_shift():
+    for name in BY_DISTANCE:
+        changes = examine_encoding(name, length=50).shift_changes
+        assert (changes[4099] > 1e-3) == (name == "fire")
+        assert changes[17] < 1e-12, "before the threshold not even fire does"
+
+
+def test_the_list_holds_the_claims_of_every_encoding(tmp_path):
+    report = list_encodings()
+    claims = {one.name: one for one in report.encodings}
+    assert {"ALiBi", "Chain", "Fire", "KerpleLog", "Learned", "T5Bias"} <= claims.keys()
+    assert claims["Fire"].relative is False
+    assert claims["Learned"].any_length is False
+    assert claims["Chain"].acts_on is None
+    assert claims["ALiBi"].source == "Press, Smith and Lewis 2021, arXiv 2108.12409, section 3"
+    check_face(report, "T5Bias", "1910.10683", "q and k", f"{len(claims)} positional encodings")
+    assert len(check_json(report)["encodings"]) == len(claims)
+    check_picture(report, tmp_path)
+
+
 def test_no_encoding_says_so():
     check_face(examine_encoding("none"), "Nothing is added", "order-blind")
 
@@ -131,10 +162,12 @@ def test_the_page_holds_the_main_figures(name, figures):
     check_face(examine_encoding(name), *figures)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + BY_DISTANCE)
 @pytest.mark.parametrize(("length", "dim"), [(1, 2), (2, 4), (700, 6)])
 def test_pages_fit_at_every_size(name, length, dim):
-    report = examine_encoding(name, length=length, **({} if name == "alibi" else {"dim": dim}))
+    report = examine_encoding(
+        name, length=length, **({} if name in ("alibi", *BY_DISTANCE) else {"dim": dim})
+    )
     check_face(report)
     check_json(report)
 
@@ -144,9 +177,9 @@ def test_a_page_fits_at_great_length():
     check_face(examine_encoding("rotary", length=2**20, dim=8, base=1e12))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES + BY_DISTANCE)
 def test_pictures_and_json(name, tmp_path):
-    report = examine_encoding(name, length=20, **({} if name == "alibi" else {"dim": 16}))
+    report = examine_encoding(name, length=20, **({} if name in ("alibi", *BY_DISTANCE) else {"dim": 16}))
     check_picture(report, tmp_path)
     assert check_json(report)["name"] == name
 

@@ -1,37 +1,19 @@
 """Every encoding once, in a form that fits any layer: to put a new one under all property tests, add a line.
 
-A test checks that the table is complete.
+``every`` has each encoding by its name, exported or not. A test checks that the table is complete.
 """
+
+from types import SimpleNamespace
 
 import torch
 
-from headwise.layers import (
-    ALiBi,
-    BEiTTable,
-    Chain,
-    CoPE,
-    DeBERTa,
-    Fire,
-    ForgetGate,
-    Integers,
-    KerpleLog,
-    KerplePower,
-    Learned,
-    LogCPB,
-    MultiHeadAttention,
-    NoPosition,
-    Rotary,
-    Sandwich,
-    Shaw,
-    Sinusoidal,
-    SwinTable,
-    T5Bias,
-    TransformerXL,
-)
+from headwise.layers import ALiBi, Integers, Learned, MultiHeadAttention, NoPosition, Rotary, Sinusoidal
+from headwise.layers.positions.listing import every_encoding
 from tests.layers.on_a_line import OnALine
 from tests.layers.rotary_family import ROTARY_FAMILY
 
 MOST_POSITIONS = 5000  # enough for a shift by 4,099
+every = SimpleNamespace(**{encoding.__name__: encoding for encoding in every_encoding()})
 
 # name: (model_dim, heads) -> the encoding
 ENCODINGS = {
@@ -43,22 +25,25 @@ ENCODINGS = {
     "rotary, neighbours": lambda model_dim, heads: Rotary(pairs="neighbours"),
     **ROTARY_FAMILY,
     "alibi": lambda model_dim, heads: ALiBi(heads),
-    "shaw": lambda model_dim, heads: Shaw(model_dim // heads, 3, std=1.0),
-    "transformer-xl": lambda model_dim, heads: TransformerXL(model_dim, heads),
-    "deberta": lambda model_dim, heads: DeBERTa(model_dim, heads, max_distance=9, buckets=4),
-    "cope": lambda model_dim, heads: CoPE(model_dim // heads, max_position=3, std=1.0),
-    "forget gate": lambda model_dim, heads: ForgetGate(model_dim, heads),
-    "t5": lambda model_dim, heads: T5Bias(heads, std=1.0),
-    "t5, one-sided": lambda model_dim, heads: T5Bias(heads, bidirectional=False, std=1.0),
-    "kerple, log": lambda model_dim, heads: KerpleLog(heads),
-    "kerple, power": lambda model_dim, heads: KerplePower(heads),
-    "fire": lambda model_dim, heads: Fire(heads, threshold=0.5),
-    "sandwich": lambda model_dim, heads: Sandwich(heads, dim=8),
-    "swin": lambda model_dim, heads: OnALine(SwinTable(heads, window=(300, 1), std=1.0)),
-    "beit": lambda model_dim, heads: OnALine(BEiTTable(heads, window=(300, 1), std=1.0)),
-    "log-cpb": lambda model_dim, heads: OnALine(LogCPB(heads, window=(9, 5), width=16)),
-    "chain": lambda model_dim, heads: Chain(
-        Sinusoidal(layout="halves"), Rotary(), KerpleLog(heads), Shaw(model_dim // heads, std=1.0)
+    "shaw": lambda model_dim, heads: every.Shaw(model_dim // heads, 3, std=1.0),
+    "transformer-xl": lambda model_dim, heads: every.TransformerXL(model_dim, heads),
+    "deberta": lambda model_dim, heads: every.DeBERTa(model_dim, heads, max_distance=9, buckets=4),
+    "cope": lambda model_dim, heads: every.CoPE(model_dim // heads, max_position=3, std=1.0),
+    "forget gate": lambda model_dim, heads: every.ForgetGate(model_dim, heads),
+    "t5": lambda model_dim, heads: every.T5Bias(heads, std=1.0),
+    "t5, one-sided": lambda model_dim, heads: every.T5Bias(heads, bidirectional=False, std=1.0),
+    "kerple, log": lambda model_dim, heads: every.KerpleLog(heads),
+    "kerple, power": lambda model_dim, heads: every.KerplePower(heads),
+    "fire": lambda model_dim, heads: every.Fire(heads, threshold=0.5),
+    "sandwich": lambda model_dim, heads: every.Sandwich(heads, dim=8),
+    "swin": lambda model_dim, heads: OnALine(every.SwinTable(heads, window=(300, 1), std=1.0)),
+    "beit": lambda model_dim, heads: OnALine(every.BEiTTable(heads, window=(300, 1), std=1.0)),
+    "log-cpb": lambda model_dim, heads: OnALine(every.LogCPB(heads, window=(9, 5), width=16)),
+    "chain": lambda model_dim, heads: every.Chain(
+        Sinusoidal(layout="halves"),
+        Rotary(),
+        every.KerpleLog(heads),
+        every.Shaw(model_dim // heads, std=1.0),
     ),
 }
 ORDERED = [name for name in ENCODINGS if name != "none"]

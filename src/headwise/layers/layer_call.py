@@ -20,7 +20,6 @@ class Given(TypedDict, total=False):
     memory_positions: Int[Tensor, "*batch key"] | None
     cache: KVCache | None
     head_mask: Float[Tensor, "*batch heads"] | None
-    cache: KVCache | None
 
 
 class How(TypedDict):

@@ -89,6 +89,8 @@ def log_cpb(query, key, window, hidden_weight, hidden_bias, out_weight):
 
 def sinusoidal(position, dim, base, layout, slowest):
     """All four published forms: which frequency, sine or cosine stands in each dimension."""
+    if dim == 1:
+        return [math.sin(position)]
     pairs, row = dim // 2, []
     for d in range(dim):
         if layout == "neighbours":
@@ -96,7 +98,7 @@ def sinusoidal(position, dim, base, layout, slowest):
         else:
             sines = dim - pairs if slowest == "before base" else pairs
             hand, wave = (d, 0) if d < sines else (d - sines, 1)
-        if slowest == "at base" and dim > 1 and hand >= pairs:
+        if slowest == "at base" and hand >= pairs:
             row.append(0.0)
             continue
         if slowest == "before base" or pairs < 2:
@@ -108,7 +110,7 @@ def sinusoidal(position, dim, base, layout, slowest):
 
 
 def between(rows, length):
-    """A line of rows at another length: row j lies at j (old - 1) / (new - 1), linear between neighbours."""
+    """A line of rows at another length: row j is at j (old - 1) / (new - 1), linear between neighbours."""
     drawn = []
     for j in range(length):
         at = Fraction(j * (len(rows) - 1), max(length - 1, 1))

@@ -51,8 +51,8 @@ class Fire(PositionalEncoding):
         super().__init__()
         check_positive(heads, who="Fire", what="heads")
         check_positive(width, who="Fire", what="width")
-        _check_above_0(threshold, "threshold", 512)
-        _check_above_0(c, "c", 0.1)
+        _check_above_0(threshold, "threshold", "512")
+        _check_above_0(c, "c", "0.1")
         self.heads, self._start = heads, (c, threshold)
         self.log_c = nn.Parameter(torch.empty(()))
         self.log_threshold = nn.Parameter(torch.empty(()))
@@ -90,7 +90,7 @@ class Fire(PositionalEncoding):
         return f"heads={self.heads}"
 
 
-def _check_above_0(value: object, what: str, usual: float) -> None:
+def _check_above_0(value: object, what: str, usual: str) -> None:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return
     raise HeadwiseError(

@@ -22,8 +22,8 @@ class KerpleLog(PositionalEncoding):
 
     >>> kerple = KerpleLog(heads=1)
     >>> _ = kerple.load_state_dict({"log_amplitude": torch.zeros(1), "log_rate": torch.zeros(1)})
-    >>> q = torch.zeros(1, 1, 1, 2)
-    >>> kerple.bias(q, q, torch.tensor([3]), torch.arange(4), None).exp()[0, 0]
+    >>> q, k = torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 4, 2)
+    >>> kerple.bias(q, k, torch.tensor([3]), torch.arange(4), None).exp()[0, 0]
     tensor([[0.2500, 0.3333, 0.5000, 1.0000]], grad_fn=<SelectBackward0>)
     """
 
@@ -73,8 +73,8 @@ class KerplePower(PositionalEncoding):
 
     >>> kerple = KerplePower(heads=1)
     >>> _ = kerple.load_state_dict({"log_amplitude": torch.zeros(1), "logit_exponent": torch.zeros(1)})
-    >>> q = torch.zeros(1, 1, 1, 2)
-    >>> kerple.bias(q, q, torch.tensor([3]), torch.arange(4), None)[0, 0]
+    >>> q, k = torch.zeros(1, 1, 1, 2), torch.zeros(1, 1, 4, 2)
+    >>> kerple.bias(q, k, torch.tensor([3]), torch.arange(4), None)[0, 0]
     tensor([[-3., -2., -1., -0.]], grad_fn=<SelectBackward0>)
     """
 

@@ -22,8 +22,8 @@ class Sandwich(PositionalEncoding):
     width of a head. Chi et al. 2022, arXiv 2212.10356; where w starts is from the authors' code. Raises
     HeadwiseError for a base that is not above 0.
 
-    >>> q = torch.zeros(1, 2, 1, 64)
-    >>> Sandwich(heads=2, dim=2).bias(q, q, torch.tensor([0]), torch.arange(3), None)[0]
+    >>> q, k = torch.zeros(1, 2, 1, 64), torch.zeros(1, 2, 3, 64)
+    >>> Sandwich(heads=2, dim=2).bias(q, k, torch.tensor([0]), torch.arange(3), None)[0]
     tensor([[[ 0.2500,  0.1351, -0.1040]],
     <BLANKLINE>
             [[ 0.1250,  0.0675, -0.0520]]])

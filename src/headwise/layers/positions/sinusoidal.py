@@ -71,10 +71,11 @@ class Sinusoidal(PositionalEncoding):
 
     def _waves(self, positions: Tensor, model_dim: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         pairs = model_dim // 2
-        if self.slowest == "before base" or pairs < 2:
+        if self.slowest == "before base" or pairs == 0:
             return cosines_and_sines(positions, model_dim, self.base, dtype)
         # base^(-i / (pairs - 1)) as the paper's spacing of another base
-        return cosines_and_sines(positions, 2 * pairs, self.base ** (pairs / (pairs - 1)), dtype)
+        base = self.base if pairs == 1 else self.base ** (pairs / (pairs - 1))
+        return cosines_and_sines(positions, 2 * pairs, base, dtype)
 
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
