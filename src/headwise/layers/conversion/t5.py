@@ -40,7 +40,8 @@ def t5(weights: Weights, config: object) -> Transformer | TokenModel:
         return filled(lambda: _encoder(read, _words(read)), weights, names, who=WHO)
     scaled = bool(read.get("scale_decoder_outputs", "tie_word_embeddings", default=True))
     table, output = weights.get("shared.weight"), weights.get("lm_head.weight")
-    tied = scaled and (output is None or (table is not None and torch.equal(table, output)))
+    tied = bool(read.get("tie_word_embeddings", default=True))
+    tied = tied and (output is None or (table is not None and torch.equal(table, output)))
     if tied:
         weights = untied(weights, {"lm_head.weight": "shared.weight"}, who=WHO)
     names = {"shared": "encoder.embedding.token", "lm_head": "decoder.output"}
