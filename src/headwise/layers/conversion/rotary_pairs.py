@@ -14,8 +14,9 @@ from headwise.core.shapes import check_positive
 from headwise.layers.multi_head_attention import MultiHeadAttention
 from headwise.layers.positions.pairs import Pairs, check_even, check_pairs
 from headwise.layers.positions.turning import Turning
+from headwise.layers.positions.xpos import XPos
 
-_CLEAR = 0.2  # five random draws of SmolLM2's query shape stay within 0.1
+_CLEAR, _CHANCE = 0.2, 4.0  # the least correlation, and how many standard deviations of chance it must be
 
 
 def reorder_pairs(weight: Tensor, heads: int, *, to: Pairs, dims: int | None = None) -> Tensor:
@@ -57,21 +58,22 @@ def with_pairs(layer: MultiHeadAttention, to: Pairs) -> MultiHeadAttention:
     ('halves', True)
     """
     check_pairs(to, who="with_pairs")
-    if not isinstance(layer.position, Turning):
+    position = layer.position
+    if not isinstance(position, (Turning, XPos)) or getattr(position, "within_axis", False):
         raise HeadwiseError(
             who="with_pairs",
             what="the layer's position",
-            expected="an encoding that turns queries and keys, such as Rotary()",
-            got=type(layer.position).__name__,
-            why="Only those have pairs",
+            expected="an encoding that turns queries and keys in one of the two layouts, such as Rotary()",
+            got=str(position),
+            why="Others have no pairs, or pairs within the share of each axis",
             do="Leave the layer as it is",
         )
     twin = copy.deepcopy(layer)
-    if layer.position.pairs == to:
+    if position.pairs == to:
         return twin
-    position, dims = twin.position, layer.position.dims
-    assert isinstance(position, Turning)
-    position.pairs = to
+    dims = getattr(position, "dims", None)
+    twin.position = copy.deepcopy(position)
+    twin.position.pairs = to
     for projection, heads in ((twin.query, twin.heads), (twin.key, twin.kv_heads)):
         _reorder(projection, heads, to, dims)
     if twin.head_norm is not None:
@@ -122,12 +124,13 @@ def pairs_of_weights(weights: Tensor | list[Tensor], heads: int) -> Pairs:
     logs = lengths.clamp(min=1e-30).log()
     first, second = (logs - logs.mean(1, keepdim=True)).chunk(2, dim=1)
     together = float(cosine_similarity(first.flatten(), second.flatten(), dim=0))
-    if abs(together) > _CLEAR:
+    least = max(_CLEAR, _CHANCE / first.numel() ** 0.5)
+    if abs(together) > least:
         return "halves" if together > 0 else "neighbours"
     raise HeadwiseError(
         who="pairs_of_weights",
         what="the correlation of the two halves' row lengths",
-        expected=f"above {_CLEAR} or below -{_CLEAR}",
+        expected=f"above {least:.2f} or below -{least:.2f}",
         got=f"{together:.2f}",
         why="Weights show their layout only where training made fast and slow pairs differ",
         do="Pass the projections of all layers, or probe the code that turns them with pairs_of_function",

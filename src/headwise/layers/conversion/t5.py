@@ -41,7 +41,7 @@ def t5(weights: Weights, config: object) -> Transformer | TokenModel:
     scaled = bool(read.get("scale_decoder_outputs", "tie_word_embeddings", default=True))
     table, output = weights.get("shared.weight"), weights.get("lm_head.weight")
     tied = bool(read.get("tie_word_embeddings", default=True))
-    tied = tied and (output is None or (table is not None and torch.equal(table, output)))
+    tied = tied and (scaled if table is None or output is None else torch.equal(table, output))
     if tied:
         weights = untied(weights, {"lm_head.weight": "shared.weight"}, who=WHO)
     names = {"shared": "encoder.embedding.token", "lm_head": "decoder.output"}
