@@ -124,7 +124,7 @@ def pairs_of_weights(weights: Tensor | list[Tensor], heads: int) -> Pairs:
     logs = lengths.clamp(min=1e-30).log()
     first, second = (logs - logs.mean(1, keepdim=True)).chunk(2, dim=1)
     together = float(cosine_similarity(first.flatten(), second.flatten(), dim=0))
-    least = max(_CLEAR, _CHANCE / first.numel() ** 0.5)
+    least = min(max(_CLEAR, _CHANCE / first.numel() ** 0.5), 0.99)
     if abs(together) > least:
         return "halves" if together > 0 else "neighbours"
     raise HeadwiseError(
