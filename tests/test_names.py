@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 
@@ -9,17 +10,16 @@ import pytest
 
 import headwise
 
-ROOMS = (
-    "headwise",
+LAZY = ("headwise", "headwise.check", "headwise.experiments")  # names load what they need when first used
+EAGER = (
     "headwise.core",
     "headwise.core.masks",
     "headwise.layers",
     "headwise.layers.positions",
-    "headwise.check",
     "headwise.models",
     "headwise.look",
-    "headwise.experiments",
 )
+ROOMS = (*LAZY, *EAGER)
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -30,7 +30,19 @@ def test_all_is_sorted_and_exact(room):
         assert getattr(module, name).__doc__, f"{room}.{name} has no docstring"
 
 
-@pytest.mark.parametrize("room", ROOMS[1:])
+@pytest.mark.parametrize("room", LAZY)
+def test_a_lazy_room_tells_type_checkers_the_same_names(room):
+    module = importlib.import_module(room)
+    told = re.findall(r"^    from ([\w.]+) import (\w+) as (\w+)$", inspect.getsource(module), re.MULTILINE)
+    assert sorted(name for _, name, shown in told if name == shown) == list(module.__all__)
+    assert set(dir(module)) >= set(module.__all__)
+    for place, name, _ in told:
+        assert getattr(importlib.import_module(place), name) is getattr(module, name)
+    with pytest.raises(AttributeError, match="no attribute 'Rotory'"):
+        _ = module.Rotory
+
+
+@pytest.mark.parametrize("room", EAGER)
 def test_all_holds_everything_the_room_imports(room):
     module = importlib.import_module(room)
     shown = {
@@ -49,11 +61,6 @@ def test_the_top_offers_the_same_objects_as_the_rooms():
         assert getattr(headwise, name) is getattr(room, name)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'Rotory'"):
-        _ = headwise.Rotory
-
-
 def loaded(statement):
     script = f"import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -69,6 +76,19 @@ def test_importing_headwise_loads_no_torch():
         "transformers",
     }
     assert "torch" in loaded("import headwise.core")  # the detector can see it
+
+
+@pytest.mark.parametrize(
+    "room", ["errors", "check", "check.checked", "experiments", "experiments.check_apart"]
+)
+def test_what_the_command_line_waits_with_loads_no_torch(room):
+    assert not loaded(f"import headwise.{room}") & {"torch", "numpy", "sympy", "rich", "transformers"}
+
+
+def test_what_checks_a_target_loads_no_compiler():
+    script = "import sys, headwise.experiments.check_target; assert 'torch' in sys.modules"
+    script += "; assert not {'torch._dynamo', 'sympy', 'torch._inductor'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_layers_load_no_matplotlib_and_no_transformers():

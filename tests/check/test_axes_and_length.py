@@ -30,9 +30,23 @@ def test_what_is_confused_is_named():
     square = axes(lambda h, w: ramps(min(h, w), min(h, w)))
     assert (
         square.failing
-        == "on a grid of 2 rows and 3 columns, it gave [2, 2, 2] where [6, channels] was asked for"
+        == "on a grid of 2 rows and 3 columns, it gives [2, 2, 2] where [6, channels] was asked for"
     )
-    assert "it raised ZeroDivisionError" in axes(lambda h, w: 1 / 0).failing
+
+
+def test_what_takes_squares_alone_fails_and_what_takes_no_grid_is_not_checked():
+    def square(h, w):
+        if h != w:
+            raise ValueError("no square")
+        return ramps(h, w)
+
+    report = axes(square)
+    assert report.verdict == "fails"
+    assert "it raises ValueError (no square)" in report.failing
+    report = axes(lambda h: h)
+    assert report.verdict == "not checked"
+    assert "it raises TypeError" in report.failing
+    assert report.cause.startswith("Pass a callable that takes a height and a width")
 
 
 def table_of(places, count=16):

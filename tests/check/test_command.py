@@ -1,6 +1,8 @@
 """headwise check on the command line: exit codes, a table, JSON, bad input; and headwise.testing."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -48,12 +50,27 @@ def test_json_and_exit_code_0(capsys, leaky):
     assert json.loads(out)["outcomes"][0]["verdict"] == "fails"  # found, and not claimed
 
 
+def test_the_parent_imports_no_torch_whatever_comes_of_it(leaky):
+    lines = [
+        "import sys",
+        "from headwise import cli",
+        f"codes = [cli.main(['check', {leaky!r}, '--expect', 'causal', '--only', 'batch', 'causality'])]",
+        "codes += [cli.main(['check', 'nowhere.py:A', '--timeout', each]) for each in ('60', '0')]",
+        "loaded = {'torch', 'numpy', 'jaxtyping'} & set(sys.modules)",
+        "assert (codes, loaded) == ([1, 2, 2], set()), (codes, loaded)",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, capture_output=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ((), "the following arguments are required: TARGET"),
         (("nowhere.py:A",), "There is no such file"),
-        (("torch.nn:Identity", "--timeout", "0"), "timeout must be a whole number of at least 1, got 0"),
+        (
+            ("torch.nn:Identity", "--timeout", "0"),
+            "timeout must be a whole number of seconds, at least 1, got 0",
+        ),
         (("torch.nn:Identity", "--expect", "quick"), "what is claimed must be of causal"),
     ],
 )

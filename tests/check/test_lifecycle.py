@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from headwise import MultiHeadAttention, Rotary
+from headwise import MultiHeadAttention, Rotary, check
 from headwise.check import Vectors, lifecycle
 
 
@@ -59,6 +59,12 @@ def test_a_buffer_that_a_cast_rounds_for_good():
     report = lifecycle(lambda: Refuses("castable"), Vectors(8), steps=("cast",))
     assert report.failing.startswith("after a cast to bfloat16 and back the output is")
     assert lifecycle(lambda: Rounded("castable"), Vectors(8), steps=("cast",)).verdict == "not checked"
+    report = lifecycle(lambda: Refuses("parameter"), Vectors(8), steps=("cast", "copy"))
+    assert report.passed
+    said = "cast (and back; while in bfloat16 it raises TypeError (float32 alone)), copy"
+    assert report.tried == said
+    checked = check.layer(Refuses("parameter"), inputs=Vectors(8), only="lifecycle")
+    assert f"lifecycle: tried {said}." in " ".join(str(checked).split())
 
 
 def test_copies_that_share():
@@ -83,7 +89,7 @@ def test_state_that_does_not_load():
     widths = iter((8, 9))
     report = lifecycle(lambda: nn.Linear(8, next(widths)), Vectors(8), steps=("save",))
     assert report.failing.startswith(
-        "its state does not load into a fresh instance: RuntimeError: Error(s) in"
+        "its state does not load into a fresh instance: RuntimeError (Error(s) in"
     )
     assert report.figure is None
 
@@ -105,7 +111,7 @@ def test_what_refuses_the_meta_device_says_so_aloud():
 def test_what_cannot_be_asked_is_not_checked():
     assert (
         lifecycle(lambda: 1 / 0, Vectors(8)).failing
-        == "making one raised ZeroDivisionError: division by zero"
+        == "making one raises ZeroDivisionError (division by zero)"
     )
-    assert lifecycle(lambda: 3, Vectors(8)).failing == "making one gave int where a module was asked for"
+    assert lifecycle(lambda: 3, Vectors(8)).failing == "making one gives int where a module was asked for"
     assert lifecycle(lambda: nn.Linear(9, 9), Vectors(8)).verdict == "not checked"

@@ -112,6 +112,6 @@ def test_what_cannot_be_asked_is_not_checked():
     for check in (polarity, empty_rows, scale, kv_order):
         report = check(only_two)
         assert report.verdict == "not checked"
-        assert "it raised TypeError" in report.failing
+        assert "it raises TypeError" in report.failing
         assert report.cause.startswith("Pass a callable that takes q")
-    assert scale(lambda q, k, v: (q, None)).failing == "it gave tuple where a tensor was asked for"
+    assert scale(lambda q, k, v: (q, None)).failing == "it gives tuple where a tensor was asked for"

@@ -86,6 +86,24 @@ def test_a_leak_in_one_layer_of_a_hugging_face_model_is_found():
     assert not model.model.layers[0].self_attn.inner.training or model.training
 
 
+def test_a_model_that_changes_with_its_first_short_input_is_found():
+    """BigBird goes over to full attention for good, see docs/findings.md."""
+    checked = check.model(config("big_bird"), only="history")
+    assert failures(checked) == ["history"]
+    assert "of 33 changes by" in checked.failures[0].report.failing
+
+
+def test_an_encoder_and_a_decoder_are_made_anew_too():
+    checked = check.model(config("t5"), only="lifecycle")
+    assert failures(checked) == []
+    assert [o.report.tried for o in checked.outcomes] == 2 * ["cast, save, copy"]
+
+
+@pytest.mark.parametrize("name", ["ministral", "gemma4_text"])
+def test_sizes_that_are_left_open_or_differ_from_layer_to_layer(name):
+    assert check.model(config(name), only="causality").passed
+
+
 def test_sizes_shrink_and_everything_else_stays():
     from transformers import AutoConfig
 

@@ -102,6 +102,6 @@ def test_what_cannot_be_asked_is_not_checked():
 
     report = angles(table, head_dim=16)
     assert report.verdict == "not checked"
-    assert "it raised IndexError" in report.failing
+    assert "it raises IndexError" in report.failing
     assert "positions= it knows" in report.cause
     assert rotation(lambda x, p: x[..., :2]).verdict == "not checked"

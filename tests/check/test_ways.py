@@ -35,11 +35,48 @@ def test_a_way_that_raises_alone_or_gives_another_shape():
         raise RuntimeError("no kernel\nand a long story")
 
     report = paths({"eager": attend, "fused": bad}, Vectors(8))
-    assert report.failing == "at length 1, fused raised RuntimeError: no kernel, while eager answers"
+    assert report.failing == "at length 1, fused raises RuntimeError (no kernel), while eager answers"
     assert paths({"a": bad, "b": bad}, Vectors(8)).verdict == "not checked"
     assert "where [2, 1, 8] was asked" in paths({"a": attend, "b": lambda x: x[:1]}, Vectors(8)).failing
     assert paths({"a": attend}, Vectors(8)).verdict == "not checked"
     assert "inf apart" in paths({"a": attend, "b": lambda x: x * torch.nan}, Vectors(8)).failing
+
+
+def test_gradients_are_compared_and_told():
+    def detached(x):
+        return (x @ x.detach().mT / x.shape[-1] ** 0.5).softmax(-1) @ x
+
+    report = paths({"eager": attend, "fused": fused, "without": torch.no_grad()(attend)}, Vectors(8))
+    assert report.passed
+    assert report.tried.endswith("; gradients of eager, fused")
+    report = paths({"eager": attend, "detached": detached}, Vectors(8))
+    assert "at length 2, the gradients of eager and detached by input 0 are" in report.failing
+    alone = paths({"a": torch.no_grad()(attend), "b": torch.no_grad()(fused)}, Vectors(8))
+    assert alone.passed
+    assert alone.tried.endswith("; no two of them pass gradients")
+
+
+def test_gradients_by_parameters_that_the_ways_share():
+    layer = nn.Linear(8, 8)
+
+    def detached(x):
+        return nn.functional.linear(x, layer.weight, layer.bias.detach())
+
+    ways = {"plain": layer, "detached": detached}
+    assert paths(ways, Vectors(8)).passed  # the inputs cannot tell
+    report = paths(ways, Vectors(8), parameters=list(layer.parameters()))
+    assert "by a parameter of shape [8] are" in report.failing
+
+
+def test_what_cannot_be_differentiated_is_told_and_no_failure():
+    class Stubborn(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return attend(x)
+
+    report = paths({"eager": attend, "for evaluation": Stubborn.apply}, Vectors(8))
+    assert report.passed
+    assert report.tried.endswith("; no two of them pass gradients")
 
 
 def test_options():
@@ -53,7 +90,7 @@ def test_options():
     report = effect({"causal": (attend, fused), "bias": (attend, attend)}, Vectors(8))
     assert report.failing in ("causal and bias change nothing", "bias changes nothing")
     assert effect({"causal": (refuses, attend)}, Vectors(8)).failing.startswith(
-        "without causal, it raised ValueError"
+        "without causal, it raises ValueError"
     )
     assert effect({}, Vectors(8)).verdict == "not checked"
 

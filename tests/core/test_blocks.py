@@ -41,7 +41,7 @@ def test_blocks_that_are_kept_equal_one_block(monkeypatch, path):
 
 def blocks_of(queries, keys, mask, most=2**21):
     q, k = torch.empty(1, 1, queries, 4, device="meta"), torch.empty(1, 1, keys, 4, device="meta")
-    whole = Cut(q, k, k, Block(slice(0, queries), slice(0, keys), keys - queries))
+    whole = Cut(q, k, k, Block((0, queries), (0, keys), keys - queries))
     cuts = list(cut_up(whole, mask, most))
     for cut in cuts:
         rows, columns = cut.block.rows, cut.block.columns

@@ -44,5 +44,5 @@ def test_a_sound_module_raises_no_alarm(name, dtype, record_property):
 def test_there_are_many_and_each_has_a_name_of_its_own():
     faults = [fault.name for table in TABLES for fault in getattr(table, "FAULTS", [])]
     sound = [sound.name for table in TABLES for sound in getattr(table, "SOUND", [])]
-    assert len(faults) == len(set(faults)) >= 32
-    assert len(sound) == len(set(sound)) >= 20
+    assert len(faults) == len(set(faults)) >= 60
+    assert len(sound) == len(set(sound)) >= 40

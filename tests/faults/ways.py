@@ -166,6 +166,36 @@ def unlimited_window_is_local(dtype):
     return paths(ways, heads(dtype))
 
 
+class ForgetsCausal(torch.autograd.Function):
+    """A kernel of its own, whose backward pass is that of full attention."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        ctx.save_for_backward(q, k, v)
+        return attend(q, k, v, right.causal(q.shape[2], k.shape[2]))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        with torch.enable_grad():
+            leaves = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+            return torch.autograd.grad(attend(*leaves), leaves, gradient)
+
+
+def causal_forgotten_backward(dtype):
+    def eager(q, k, v):
+        return attend(q, k, v, right.causal(q.shape[2], k.shape[2]))
+
+    return paths({"eager": eager, "fused": ForgetsCausal.apply}, heads(dtype))
+
+
+def graph_cut(dtype):
+    def cut(q, k, v):
+        scores = torch.tensor((q @ k.mT / q.shape[-1] ** 0.5).tolist(), dtype=dtype)
+        return scores.softmax(-1) @ v
+
+    return paths({"eager": attend, "rebuilt": cut}, heads(dtype))
+
+
 FAULTS = [
     Fault("dropout in evaluation", "evaluation", "timm#1978", in_training(AlwaysDrops, None)),
     Fault(
@@ -193,6 +223,8 @@ FAULTS = [
         "flax nnx dot_product_attention",
         padding_breaks_the_fallback,
     ),
+    Fault("not causal backward", "paths", "triton#4541", causal_forgotten_backward),
+    Fault("the graph cut between scores and queries", "paths", "aprender#2203", graph_cut),
     Fault("axes counted from the end", "paths", "keras 18f79d69", axes_from_the_end),
     Fault("a window without limits is local", "paths", "flash-attention#2251", unlimited_window_is_local),
     Fault("an override the fused path does not get", "effect", "x-transformers Attend", override_dropped),

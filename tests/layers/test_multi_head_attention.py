@@ -35,7 +35,10 @@ def test_the_weights_rebuild_the_output(name, mask):
     output, weights = layer.with_weights(x, mask=mask)
     embedded = layer.position.embed(x, torch.arange(4))
     values = layer.value(embedded).unflatten(-1, (2, 2)).transpose(1, 2).repeat_interleave(2, dim=1)
-    rebuilt = layer.output((weights.dense() @ values).transpose(1, 2).flatten(-2))
+    heads = weights.dense() @ values
+    if "values" in layer.position.acts_on:
+        heads = heads + layer.position.value_bias(weights.dense(), torch.arange(4), torch.arange(4))
+    rebuilt = layer.output(heads.transpose(1, 2).flatten(-2))
     torch.testing.assert_close(rebuilt, output, rtol=0.0, atol=1e-12)
 
 

@@ -1,4 +1,20 @@
-"""Rotary against `reference.py` and two peers, and right at any position in any dtype."""
+"""Rotary against `reference.py` and two peers, and right at any position in any dtype.
+
+Faults elsewhere, with their numbers in the survey, and the test that would have caught each (scalings, xPos,
+several axes and configurations have tables in their own files):
+
+    1           pairs split one way and joined another          test_turning_keeps_the_length
+    2           an odd width                                    test_messages: "odd rotary"
+    6, L13, L24 angles in half precision, or cast with a model  test_the_error_does_not_grow_with_the_position
+    L6          a half-precision call spoils a later one        test_half_precision_leaves_no_trace
+    L3          the second base gets the first one's table      test_half_precision_leaves_no_trace
+    18, 19      partial rotary ignored, or by the whole width   test_partial
+    20, 21      the other layout                                test_the_layouts_are_one_function
+    25, 27      rows of a batch at places of their own, pads    test_rows_at_places_of_their_own
+    26          one token in each row                           test_rows_at_places_of_their_own
+    28          negative positions                              test_turning_back
+    31          a result in another dtype                       test_the_error_does_not_grow_with_the_position
+"""
 
 import pytest
 import torch
@@ -59,7 +75,7 @@ def test_neighbours_against_complex_numbers():
 
 
 @both_layouts
-def test_the_layouts_are_one_function_on_reordered_dimensions(pairs):
+def test_the_layouts_are_one_function(pairs):
     x, positions = torch.randn(1, 1, 5, 6).double(), torch.arange(5)
     order = torch.tensor([0, 2, 4, 1, 3, 5])  # neighbours (0 1)(2 3)(4 5) become halves (0 3)(1 4)(2 5)
     halves = Rotary(pairs="halves").turn(x[..., order], positions)
@@ -90,7 +106,9 @@ def test_the_error_does_not_grow_with_the_position(pairs, dtype, first):
     """Cosine and sine are exact to half a float32 eps, the turn does three float32 operations, the result is
     rounded once to its dtype: 5 u_32 + u_dtype of the pair's length, wherever the token stands."""
     x, positions = torch.randn(1, 2, 16, 32).to(dtype), torch.arange(first, first + 16)
-    error = (Rotary(pairs=pairs).turn(x, positions).double() - by_reference(x, positions, pairs)).abs()
+    turned = Rotary(pairs=pairs).turn(x, positions)
+    assert turned.dtype == dtype
+    error = (turned.double() - by_reference(x, positions, pairs)).abs()
     a, b = (x[..., :16], x[..., 16:]) if pairs == "halves" else (x[..., 0::2], x[..., 1::2])
     length = torch.hypot(a.double(), b.double())
     length = torch.cat((length, length), -1) if pairs == "halves" else length.repeat_interleave(2, -1)
@@ -129,3 +147,46 @@ def test_turning_leaves_its_input_alone_and_position_zero_as_it_is(pairs):
     turned = Rotary(pairs=pairs).turn(x, torch.tensor([0, 1, 0, 2]))
     assert torch.equal(x, before)
     assert torch.equal(turned[:, :, [0, 2]], x[:, :, [0, 2]])
+
+
+@both_layouts
+@pytest.mark.parametrize(("dims", "head_dim"), [(16, 64), (2, 3), (6, 6)])
+def test_partial(pairs, dims, head_dim):
+    """The first dims turn as a head of that width does, the others pass to the last bit."""
+    x, positions = torch.randn(1, 2, 5, head_dim).double(), torch.tensor([0, 1, 7, 300, FAR])
+    turned = Rotary(pairs=pairs, dims=dims).turn(x, positions)
+    assert torch.equal(turned[..., dims:], x[..., dims:])
+    expected = by_reference(x[..., :dims], positions, pairs)
+    torch.testing.assert_close(turned[..., :dims], expected, rtol=0.0, atol=1e-10)
+    assert torch.equal(
+        Rotary(pairs=pairs, dims=dims).turn(x.bfloat16(), positions)[..., dims:], x.bfloat16()[..., dims:]
+    )
+
+
+@both_layouts
+@pytest.mark.parametrize("length", [1, 4])
+def test_rows_at_places_of_their_own(pairs, length):
+    x, positions = torch.randn(3, 2, length, 8).double(), torch.randint(0, 5000, (3, length))
+    together = Rotary(pairs=pairs).turn(x, positions)
+    for row in range(3):
+        alone = by_reference(x[[row]], positions[row], pairs)
+        torch.testing.assert_close(together[[row]], alone, rtol=0.0, atol=1e-11)
+
+
+@both_layouts
+def test_turning_back(pairs):
+    x, positions = torch.randn(1, 2, 4, 8).double(), torch.tensor([0, 1, 257, FAR])
+    rotary = Rotary(pairs=pairs)
+    back = rotary.turn(rotary.turn(x, positions), -positions)
+    torch.testing.assert_close(back, x, rtol=0.0, atol=1e-12)
+
+
+@both_layouts
+def test_half_precision_leaves_no_trace(pairs):
+    """A call in bfloat16, a cast to it, an encoding of another base: none changes what float32 calls give."""
+    x, positions, rotary = torch.randn(1, 1, 4, 8), torch.arange(255, 259), Rotary(pairs=pairs)
+    before = rotary.turn(x, positions)
+    rotary.to(torch.bfloat16).turn(x.bfloat16(), positions)
+    Rotary(1e6, pairs=pairs).turn(x, positions)
+    assert torch.equal(rotary.turn(x, positions), before)
+    assert not torch.allclose(Rotary(1e6, pairs=pairs).turn(x, positions), before)

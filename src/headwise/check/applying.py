@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from headwise.check.calling import CannotBeCheckedError
+from headwise.check.asking import CannotBeCheckedError
 from headwise.check.checked import Outcome
 from headwise.check.claims import Claims
 from headwise.check.properties.batch import batch
@@ -36,6 +36,7 @@ from headwise.check.subjects.subject import Called, Subject
 
 _LONG = 400  # places at which a rounded frequency shows
 _LENGTHS = (2, 3, 5, 12, 33)
+_PLAIN = "plain"
 
 
 def of_finite(s: Subject, c: Claims) -> list[Outcome]:
@@ -57,12 +58,12 @@ def of_history(s: Subject, c: Claims) -> list[Outcome]:
 
 def of_causality(s: Subject, c: Claims) -> list[Outcome]:
     lengths = s.fitting(*_LENGTHS)
-    f = {"plain": s.f, **{name: s.way(way) for name, way in s.ways.items()}} if c.causal and s.ways else s.f
-    plain = causality(f, s.inputs, lengths=lengths)
-    outcomes = [_found(plain, c.causal, c, "causal")]
-    if outcomes[0].failed:
-        outcomes = [replace(outcomes[0], note=seen(s))]
-    if plain.passed:
+    ways = {_PLAIN: s.f, **{name: s.way(way) for name, way in s.ways.items()}}
+    report = causality(ways if c.causal and s.ways else s.f, s.inputs, lengths=lengths)
+    outcomes = [_found(report, c.causal, c, "causal")]
+    if outcomes[0].failed and not report.failing.startswith(tuple(f"{name}: " for name in s.ways)):
+        outcomes = [replace(outcomes[0], note=seen(s, c))]
+    if report.passed:
         return outcomes
     for name, way in s.masked.items():
         report = causality(s.way(way), s.inputs, lengths=lengths)
@@ -71,26 +72,32 @@ def of_causality(s: Subject, c: Claims) -> list[Outcome]:
 
 
 def of_receptive_field(s: Subject, c: Claims) -> list[Outcome]:
-    if c.window is not None or c.bidirectional:
-        window = c.window
-        causal = not c.bidirectional
-        reach = None if window is None else s.layers * (window - 1) + 1
-        lengths = (
-            (1, 2, 3, 5, 12) if reach is None else tuple(sorted({1, 2, reach, reach + 1, 2 * reach + 3}))
-        )
-        report = receptive_field(
-            s.f, s.inputs, window=window, causal=causal, depth=s.layers, lengths=s.fitting(*lengths)
-        )
-        return [Outcome(report, must=True)]
-    return []
+    if c.window is None and not c.bidirectional:
+        return []
+    report = receptive_field(
+        s.f,
+        s.inputs,
+        window=c.window,
+        causal=not c.bidirectional,
+        depth=s.layers,
+        lengths=_field_lengths(s, c),
+    )
+    return [Outcome(report, must=True)]
 
 
-def seen(s: Subject) -> str:
+def _field_lengths(s: Subject, c: Claims) -> tuple[int, ...]:
+    if c.window is None:
+        return s.fitting(1, 2, 3, 5, 12)
+    reach = s.layers * (c.window - 1) + 1
+    return s.fitting(*sorted({1, 2, reach, reach + 1, 2 * reach + 3}))
+
+
+def seen(s: Subject, c: Claims) -> str:
     """Which keys reach a query, in words; nothing if it cannot be asked, or if experts blur it."""
     if getattr(s.inputs, "regroups", 0):
         return ""
     try:
-        return field_in_words(s.f, s.inputs, max(s.fitting(3, 12)))
+        return field_in_words(s.f, s.inputs, max(_field_lengths(s, c)))
     except CannotBeCheckedError:
         return ""
 
@@ -173,12 +180,19 @@ def of_cache(s: Subject, c: Claims) -> list[Outcome]:
 def of_paths(s: Subject, c: Claims) -> list[Outcome]:
     strided = lambda x: s.f(x.transpose(0, 1).contiguous().transpose(0, 1))  # noqa: E731
     ways: dict[str, Callable[..., Tensor]] = {
-        "plain": s.f,
+        _PLAIN: s.f,
         "strided": strided,
         "without gradients": torch.no_grad()(s.f),
     }
     ways |= {name: s.way(way) for name, way in s.ways.items()}
-    return [Outcome(paths(ways, s.inputs, lengths=s.fitting(1, 2, 3, 8, 33), depth=s.depth), must=True)]
+    lengths = s.fitting(1, 2, 3, 8, 33)
+    parameters = list(s.thing.parameters()) if isinstance(s.thing, nn.Module) else []
+    report = paths(ways, s.inputs, lengths=lengths, depth=s.depth, parameters=parameters)
+    why, do = "each takes longer than all the rest", "Pass them to check.paths, beside the plain call"
+    return [
+        Outcome(report, must=True),
+        Outcome(not_checked("compiled and exported", why, do), must=False),
+    ]
 
 
 def of_effect(s: Subject, c: Claims) -> list[Outcome]:
@@ -195,20 +209,16 @@ def of_lifecycle(s: Subject, c: Claims) -> list[Outcome]:
     untouched, made = s.untouched, s.make
     if not isinstance(untouched, nn.Module):
         return []
+    make = lambda: Called(copy.deepcopy(untouched) if made is None else made(), s.call)  # noqa: E731
+    steps = tuple(step for step in s.lives if made is not None or step in ("cast", "copy"))
     places = _LONG if s.longest is None else min(s.longest, _LONG)
-    if made is not None:
-        make = lambda: Called(made(), s.call)  # noqa: E731
-        report = lifecycle(make, s.inputs, length=places, steps=s.lives, depth=s.depth)
-    else:
-        make = lambda: Called(copy.deepcopy(untouched), s.call)  # noqa: E731
-        report = lifecycle(
-            make,
-            s.inputs,
-            length=places,
-            steps=tuple(x for x in s.lives if x in ("cast", "copy")),
-            depth=s.depth,
-        )
-    return [Outcome(report, must=True)]
+    report = lifecycle(make, s.inputs, length=places, steps=steps, depth=s.depth)
+    told = f"tried {report.tried}" if report.passed and "(" in report.tried else ""  # a part was refused
+    outcomes = [Outcome(report, must=True, note=told)]
+    if made is None:
+        why, do = "nothing makes another instance like it", "Pass make=, a function without arguments"
+        outcomes.append(Outcome(not_checked("save and load", why, do), must=False))
+    return outcomes
 
 
 def of_length(s: Subject, c: Claims) -> list[Outcome]:
@@ -234,7 +244,6 @@ def _found(report: Report, claimed: bool, claims: Claims, word: str, told: str =
     if claimed or report.verdict == "not checked":
         return Outcome(report, must=claimed)
     if report.passed:
-        return Outcome(
-            report, must=False, note=f"it is also {word}, which was not claimed" if claims.words else ""
-        )
+        more = claims.words and not (word == "causal" and claims.bidirectional)  # which fails, and says it
+        return Outcome(report, must=False, note=f"it is also {word}, which was not claimed" if more else "")
     return Outcome(report, must=False, note=told)

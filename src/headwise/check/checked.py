@@ -47,6 +47,15 @@ class Outcome:
         """Whether a property that must hold does not."""
         return self.must and self.report.verdict == "fails"
 
+    def says(self, finding: str) -> bool:
+        """Whether that finding already stands here, in the note or in what fails.
+
+        >>> report = Report("receptive field", "fails", failing="queries see 5 keys, 4 were claimed")
+        >>> Outcome(report, must=True).says("queries see 5 keys")
+        True
+        """
+        return finding == self.note or self.report.failing.startswith(f"{finding}, ")
+
     @property
     def verdict(self) -> str:
         """One of holds, FAILS, no (which nobody claimed), not checked."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.calling import CannotBeCheckedError
+from headwise.check.asking import CannotBeCheckedError
 from headwise.check.report import Report, judged
 from headwise.check.rounding import largest
 
@@ -42,6 +42,29 @@ def worst(before: Tensor, after: Tensor) -> Worst:
     apart = apart.reshape(*before.shape[:2], -1).amax(-1)
     row, place = divmod(int(apart.argmax()), before.shape[1])
     return Worst(float(apart.max()) / (largest(before) or 1.0), row, place)
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """How far apart two tensors are, element by element; infinity where one alone is not-a-number.
+
+    >>> inf = torch.inf
+    >>> distance(torch.tensor([1.0, inf, torch.nan]), torch.tensor([3.0, inf, 0.0]))
+    tensor([2., 0., inf], dtype=torch.float64)
+    """
+    a, b = a.detach().double(), b.detach().double()
+    same = (a == b) | (a.isnan() & b.isnan())
+    return (a - b).abs().masked_fill(same, 0.0).nan_to_num(nan=torch.inf, posinf=torch.inf)
+
+
+def place(apart: Tensor) -> tuple[float, tuple[int, ...]]:
+    """The largest number and where it stands.
+
+    >>> place(torch.tensor([[0.0, 1.0], [3.0, 2.0]]))
+    (3.0, (1, 0))
+    """
+    index = int(apart.argmax())
+    where = tuple(int(number) for number in torch.unravel_index(torch.tensor(index), apart.shape))
+    return float(apart[where]), where
 
 
 class Finding(NamedTuple):

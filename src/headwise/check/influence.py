@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from headwise.check.calling import RaisedError, given
+from headwise.check.asking import MisbehavedError, given
 from headwise.check.inputs import Inputs
 
 SequenceFunction = Callable[[Tensor], Tensor]
@@ -64,7 +64,7 @@ def gradients(f: SequenceFunction, x: Tensor) -> Float[Tensor, "output input"]:
         leaf = x.clone().requires_grad_()
         try:
             output = given(f, leaf)
-        except RaisedError:
+        except MisbehavedError:
             return none  # it may be made for evaluation alone
         if not isinstance(output, Tensor) or not output.requires_grad:
             return none

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool
@@ -78,3 +79,16 @@ class Tokens:
         tensor(0)
         """
         return torch.where(where, self.make(x.shape[0], x.shape[1], seed), x)
+
+
+Arguments = Inputs | Callable[[int], tuple[Any, ...]]
+"""Sequences of a length, or a function that gives the arguments of a call of some size."""
+
+
+def arguments(inputs: Arguments, size: int) -> tuple[Any, ...]:
+    """What to call a function with, for an input of that size.
+
+    >>> arguments(lambda heads: (heads, "halves"), 3)
+    (3, 'halves')
+    """
+    return inputs(size) if callable(inputs) else (inputs.make(2, size, seed=0),)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from headwise.check.calling import asked, refuse_unsteady
+from headwise.check.asking import asked, refuse_unsteady
 from headwise.check.comparing import Finding, Worst, first_failing, worst
 from headwise.check.inputs import Inputs
 from headwise.check.rounding import other_share

@@ -19,10 +19,12 @@ from headwise.check.subjects.explicit import as_called
 from headwise.check.subjects.sequences import of_tokens, of_vectors
 from headwise.check.subjects.signature import Thing, takes_query_key_value
 from headwise.check.subjects.strength import visible
-from headwise.check.subjects.subject import ROUTED, Subject, copied
+from headwise.check.subjects.subject import ROUTED, Subject, copied, numbers
 from headwise.check.subjects.widths import tokens
 from headwise.check.suite import OTHERS, examine
 from headwise.core.errors import HeadwiseError
+
+_LARGE = 10_000_000  # numbers in a module from which on threads help
 
 
 def recognised(
@@ -107,9 +109,11 @@ def conclude(parts: dict[str, Subject], claims: Claims, only: tuple[str, ...]) -
     assumed: list[str] = []
     found: list[str] = []
     for part, subject in parts.items():
-        told = examine(subject, claims if subject.claimed is None else subject.claimed, only)
+        claimed = claims if subject.claimed is None else subject.claimed
+        told = examine(subject, claimed, only)
         outcomes += [outcome.named(part) for outcome in told]
-        words = "" if subject.groups or only or told[-1].name == OTHERS else seen(subject)
+        words = "" if subject.groups or only or told[-1].name == OTHERS else seen(subject, claimed)
+        words = "" if any(outcome.failed and outcome.says(words) for outcome in told) else words
         found += [f"{part}: {words}" if part else words] if words else []
         assumed += [f"{part}: {words}" if part else words for words in subject.assumed]
     first = next(iter(parts.values()))
@@ -128,15 +132,23 @@ def name_of(thing: Thing) -> str:
 
 @contextmanager
 def quiet_evaluation(thing: Thing) -> Iterator[None]:
-    """The module in evaluation for a while, foreign warnings unheard, and seeds left as they were."""
+    """The module in evaluation for a while, foreign warnings unheard, and seeds left as they were.
+
+    A small one is asked on one thread: its steps are so short that threads wait for each other, on a busy
+    machine for twenty times as long as the steps take.
+    """
     modes = [(module, module.training) for module in thing.modules()] if isinstance(thing, nn.Module) else []
+    threads = torch.get_num_threads()
     try:
+        if numbers(thing) < _LARGE:
+            torch.set_num_threads(1)
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
             if isinstance(thing, nn.Module):
                 thing.eval()
             yield
     finally:
+        torch.set_num_threads(threads)
         for module, training in modes:
             module.training = training
 

@@ -24,6 +24,7 @@ from headwise.check.applying import (
 )
 from headwise.check.checked import Outcome
 from headwise.check.claims import Claims
+from headwise.check.properties.evaluation import UNSTEADY
 from headwise.check.report import not_checked
 from headwise.check.subjects.subject import Subject
 from headwise.core.errors import HeadwiseError
@@ -59,21 +60,21 @@ _MEMBERS = {  # properties that are checked together
 
 def examine(subject: Subject, claims: Claims, only: tuple[str, ...]) -> list[Outcome]:
     """The outcome of every property that applies, or of the one without which no other can be told."""
-    for first in ("finite", "evaluation"):
-        outcomes = PROPERTIES[first](subject, claims)
-        if outcomes[0].failed and ("in evaluation are" in outcomes[0].report.failing or first == "finite"):
+    first: dict[str, list[Outcome]] = {}
+    for name in ("finite", "evaluation"):
+        first[name] = PROPERTIES[name](subject, claims)
+        outcome = first[name][0]
+        if outcome.failed and (name == "finite" or outcome.report.failing.startswith(UNSTEADY)):
             why = "every other property compares outputs"
-            return [*outcomes, Outcome(not_checked(OTHERS, why, "Repair this one first"), must=False)]
-    outcomes = []
+            return [outcome, Outcome(not_checked(OTHERS, why, "Repair this one first"), must=False)]
+    outcomes: list[Outcome] = []
     for name, run in PROPERTIES.items():
-        if subject.groups and name not in subject.groups:
-            continue
         members = [member for member, group in _MEMBERS.items() if group == name and member in only]
-        if not only or name in only:
-            outcomes += run(subject, claims)
-        elif members:
-            found = run(subject, claims)
-            outcomes += [outcome for outcome in found if outcome.name.replace(" ", "-") in members]
+        wanted = not only or name in only
+        if (subject.groups and name not in subject.groups) or not (wanted or members):
+            continue
+        found = first[name] if name in first else run(subject, claims)
+        outcomes += [each for each in found if wanted or each.name.replace(" ", "-") in members]
     return outcomes
 
 

@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from headwise.check import Checked
     from headwise.cli.commands import Commands
 
@@ -58,14 +60,17 @@ def add_checking(commands: Commands) -> None:
 
 
 def _check(options: argparse.Namespace) -> Checked:
-    from rich.console import Console
-
     from headwise.experiments.check_apart import check_apart
 
-    with Console(stderr=True).status(f"Checking {options.target}"):
-        return check_apart(
-            options.target,
-            expect=tuple(options.expect),
-            only=tuple(options.only),
-            timeout=options.timeout,
-        )
+    def waiting() -> Status:
+        from rich.console import Console
+
+        return Console(stderr=True).status(f"Checking {options.target}")
+
+    return check_apart(
+        options.target,
+        expect=tuple(options.expect),
+        only=tuple(options.only),
+        timeout=options.timeout,
+        waiting=waiting,
+    )

@@ -90,7 +90,7 @@ def add_learning(commands: Commands) -> None:
 def _compare(options: argparse.Namespace) -> Result:
     from rich.console import Console
 
-    from headwise.experiments.compare import compare
+    from headwise.experiments.comparison import compare
     from headwise.experiments.words import check_comparable
     from headwise.models import open_text_model
 

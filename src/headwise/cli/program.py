@@ -33,11 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from headwise.core import HeadwiseError
-    from headwise.core.figures import check_picture
+    from headwise.errors import HeadwiseError
 
     try:
         if options.plot is not None:
+            from headwise.core.figures import check_picture
+
             check_picture(options.plot, who="--plot")
         result: Result = options.run(options)
         code = (

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from headwise.core.block import BiasFunction, Block, Scores, ValueBiasFunction
 from headwise.core.blocks import in_blocks, probabilities
+from headwise.core.flexible import ScoreChange, flexible_attention, is_flexible
 from headwise.core.inputs import check_inputs
 from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.masks import Fused, Mask
@@ -25,6 +26,7 @@ def attention(
     sinks: Float[Tensor, " heads"] | Float[Tensor, "#batch heads query"] | None = None,
     dropout: float = 0.0,
     value_bias: ValueBiasFunction | None = None,
+    score_change: ScoreChange | None = None,
 ) -> Float[Tensor, "batch heads query value_dim"]:
     """Each query's average of the values, weighted by how well the keys match it.
 
@@ -43,6 +45,8 @@ def attention(
     - ``dropout`` always applies: a layer passes 0 in evaluation.
     - ``value_bias`` makes what the output of a block of queries gains because a value depends on who reads
       it, ``sum_j p_ij a_ij``, from the weights after dropout.
+    - ``score_change`` says the same ``bias`` for one score at a time: on a GPU FlexAttention then takes the
+      place of blocks. That has not run on a GPU yet.
 
     Memory is O(query + key): what no fused kernel serves is computed in blocks of queries, in float32 or
     better, and computed again in the backward pass where keeping it would take much memory. Under autocast
@@ -66,6 +70,10 @@ def attention(
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
             return _fused(q, k, v, served, how, dropout)
+    plain = dropout == 0 and softcap is None and sinks is None and value_bias is None and keys > 0
+    plain = plain and v.shape[-1] == q.shape[-1] >= 16 and q.element_size() <= 4
+    if q.is_cuda and is_flexible(mask, bias, score_change, plain):
+        return flexible_attention(q, k, v, mask=mask, score_change=score_change, scale=how.scale)
     return in_blocks(q, k, v, how, dropout, value_bias)
 
 
@@ -90,7 +98,7 @@ def attention_weights(
     check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
     how = _scores(q, mask, bias, scale, softcap, sinks)
     queries, keys = q.shape[-2], k.shape[-2]
-    return probabilities(q, k, how, Block(slice(0, queries), slice(0, keys), keys - queries))
+    return probabilities(q, k, how, Block((0, queries), (0, keys), keys - queries))
 
 
 def _scores(

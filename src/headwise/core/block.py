@@ -62,39 +62,54 @@ class Scores:
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows and columns of the score matrix; row 0 stands at slot ``first_slot`` of the keys."""
+    """Some rows and columns of the score matrix; row 0 stands at slot ``first_slot`` of the keys.
 
-    rows: slice | Tensor
-    columns: slice
+    ``queries`` are the first row and the one after the last, or the numbers of all; ``keys`` are such a pair.
+    Pairs and not slices: torch.compile takes a slice in an object for a constant, and would compile each
+    length anew.
+    """
+
+    queries: tuple[int, int] | Tensor
+    keys: tuple[int, int]
     first_slot: int
+
+    @property
+    def rows(self) -> slice | Tensor:
+        """What picks the rows out of the queries' axis."""
+        return self.queries if isinstance(self.queries, Tensor) else slice(*self.queries)
+
+    @property
+    def columns(self) -> slice:
+        """What picks the columns out of the keys' axis."""
+        return slice(*self.keys)
 
     @property
     def size(self) -> int:
         """Elements of one score matrix."""
-        rows: int = len(self.rows) if isinstance(self.rows, Tensor) else self.rows.stop - self.rows.start
-        columns: int = self.columns.stop - self.columns.start
-        return rows * columns
+        if isinstance(self.queries, Tensor):
+            return len(self.queries) * (self.keys[1] - self.keys[0])
+        return (self.queries[1] - self.queries[0]) * (self.keys[1] - self.keys[0])
 
     def query_slots(self, device: torch.device) -> Tensor:
         """Where the queries of these rows stand in the key sequence."""
-        if isinstance(self.rows, Tensor):
-            return self.rows + self.first_slot
-        return torch.arange(self.rows.start, self.rows.stop, device=device) + self.first_slot
+        if isinstance(self.queries, Tensor):
+            return self.queries + self.first_slot
+        return torch.arange(*self.queries, device=device) + self.first_slot
 
     def part(self, start: int, stop: int, mask: Mask | None) -> Block:
         """The rows from ``start`` to ``stop``, over those columns that they can reach."""
-        first, last = self.columns.start, self.columns.stop
+        first, last = self.keys
         if mask is not None:
             reach = mask.reach(self.first_slot + start, self.first_slot + stop - 1, last)
             first = min(max(reach[0], first), last)
             last = max(first, min(reach[1], last))
-        return Block(slice(start, stop), slice(first, last), self.first_slot)
+        return Block((start, stop), (first, last), self.first_slot)
 
     def visible(self, mask: Mask | None, device: torch.device) -> Tensor | None:
         """What the mask lets through as ``[batch heads query key]``, or None for everything."""
         if mask is None:
             return None
-        key_slots = torch.arange(self.columns.start, self.columns.stop, device=device)
+        key_slots = torch.arange(*self.keys, device=device)
         visible = mask.visible(self.query_slots(device), key_slots)
         return visible if visible.dim() == 4 else visible[None, None]
 
@@ -128,19 +143,19 @@ def cut_up(whole: Cut, mask: Mask | None, most: int) -> Iterator[Cut]:
     whole. Each is cut only when its turn comes: the backward pass goes the other way and would hold them all.
 
     >>> x = torch.zeros(1, 1, 64, 2)
-    >>> whole = Cut(x, x, x, Block(slice(0, 64), slice(0, 64), 0))
-    >>> [(cut.block.rows.start, cut.block.rows.stop) for cut in cut_up(whole, None, most=2048)]
+    >>> whole = Cut(x, x, x, Block((0, 64), (0, 64), 0))
+    >>> [cut.block.queries for cut in cut_up(whole, None, most=2048)]
     [(0, 32), (32, 64)]
     """
-    rows, columns = whole.block.rows, whole.block.columns
-    assert isinstance(rows, slice)
-    count = rows.stop - rows.start
+    assert isinstance(whole.block.queries, tuple)
+    first, last = whole.block.queries
+    count = last - first
     if count <= _MOST_ROWS and (whole.block.size <= most or count <= _FEWEST_ROWS):
         yield whole
         return
-    middle = rows.start + (count + 1) // 2
-    for start, stop in ((rows.start, middle), (middle, rows.stop)):
+    middle = first + (count + 1) // 2
+    for start, stop in ((first, middle), (middle, last)):
         half = whole.block.part(start, stop, mask)
-        q = whole.q[:, :, start - rows.start : stop - rows.start]
-        reached = slice(half.columns.start - columns.start, half.columns.stop - columns.start)
+        q = whole.q[:, :, start - first : stop - first]
+        reached = slice(*(key - whole.block.keys[0] for key in half.keys))
         yield from cut_up(Cut(q, whole.k[:, :, reached], whole.v[:, :, reached], half), mask, most)

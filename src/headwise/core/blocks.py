@@ -40,11 +40,13 @@ def in_blocks(
     queries, keys = q.shape[-2], k.shape[-2]
     kernel_fits = kernel_can(q.shape[-1], v.shape[-1])
     dense = how.softcap is not None or dropout > 0 or value_bias is not None or not kernel_fits
+    # the scores of one query cost less than a bound on them, which `_lifted` asks of every key
+    dense = dense or (queries == 1 and how.bias is not None and q.device.type == "cpu")
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
     most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
     # the first of all cuts: one query of a window reads the window, not a whole cache
-    block = Block(slice(0, queries), slice(0, keys), keys - queries).part(0, queries, how.mask)
+    block = Block((0, queries), (0, keys), keys - queries).part(0, queries, how.mask)
     whole = Cut(q, k[:, :, block.columns], v[:, :, block.columns], block)
     recompute = False
     if torch.is_grad_enabled():
@@ -73,7 +75,7 @@ def probabilities(
     """The softmax of the scores as a dense matrix, in float32 or better; zeros for a query without keys.
 
     >>> x = torch.zeros(1, 1, 2, 4)
-    >>> probabilities(x, x, Scores(None, None, 1.0, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    >>> probabilities(x, x, Scores(None, None, 1.0, None), Block((0, 2), (0, 2), 0))[0, 0]
     tensor([[0.5000, 0.5000],
             [0.5000, 0.5000]])
     """
@@ -98,7 +100,7 @@ def masked_scores(
     """What the softmax is taken of, in float32 or better; minus infinity for what is not seen.
 
     >>> x = torch.ones(1, 1, 2, 4)
-    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block(slice(0, 2), slice(0, 2), 0))[0, 0]
+    >>> masked_scores(x, x, Scores(None, None, 0.5, None), Block((0, 2), (0, 2), 0))[0, 0]
     tensor([[2., 2.],
             [2., 2.]])
     """
@@ -140,13 +142,21 @@ def _attend_densely(
     dropout: float,
     value_bias: ValueBiasFunction | None,
 ) -> Tensor:
-    weights = drop(probabilities(q, k, how, block), dropout)
+    weights = drop(_without_denormals(probabilities(q, k, how, block), how), dropout)
     output = grouped_product(weights, wide(v))
     if value_bias is not None and block.size > 0:
         gained = value_bias(weights, block.rows, block.columns)
         check_value_bias(gained, tuple(output.shape))
         output = output + gained
     return output.to(q.dtype)
+
+
+def _without_denormals(weights: Tensor, how: Scores) -> Tensor:
+    """Zero for weights that rounding loses: a bias makes many, and a CPU is slow with their products."""
+    if how.bias is None or weights.device.type != "cpu":
+        return weights
+    finite = torch.finfo(weights.dtype)
+    return weights.masked_fill(weights < finite.tiny / finite.eps, 0.0)
 
 
 def _attend_fused(q: Tensor, k: Tensor, v: Tensor, block: Block, how: Scores) -> Tensor:

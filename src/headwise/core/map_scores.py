@@ -65,11 +65,12 @@ class MapScores:
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
         """The scores of those rows, at least one, and which part of the matrix they are."""
         first, last = int(rows.min()), int(rows.max())
+        reach = self.reach(first, last)
         run = is_run(rows)
-        where = slice(first, last + 1) if run else rows
-        block = Block(where, self.reach(first, last), self.first_slot)
+        block = Block((first, last + 1) if run else rows, (reach.start, reach.stop), self.first_slot)
         visible = block.visible(self.how.mask, self.q.device)
-        q = self.q[:, :, where] if run else self.q.index_select(2, rows)  # many times faster than to index
+        # to index by numbers would be many times slower than index_select
+        q = self.q[:, :, block.rows] if run else self.q.index_select(2, rows)
         bias = block.bias(q, self.k[:, :, block.columns], self.how, visible)
         scores = capped_and_biased(self._product(q, block.columns), self.how.softcap, bias)
         _hide(scores, visible, bounded=self.bounded)

@@ -1,4 +1,7 @@
-"""Checks a target in a process of its own, which can be stopped: foreign code may hang, print or crash."""
+"""Checks a target in a process of its own, which can be stopped: foreign code may hang, print or crash.
+
+This process only waits and reads, and imports no PyTorch: the other one has to anyway.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +12,35 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from headwise.check.checked import Checked, from_dict
-from headwise.core import HeadwiseError
-from headwise.core.shapes import check_positive
+from headwise.errors import HeadwiseError
 
 TIMEOUT = 120  # seconds
 GRACE = 5
 
 
 def check_apart(
-    target: str, *, expect: tuple[str, ...] = (), only: tuple[str, ...] = (), timeout: int = TIMEOUT
+    target: str,
+    *,
+    expect: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+    timeout: int = TIMEOUT,
+    waiting: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Checked:
     """Every property of what the target names, found out in another process within ``timeout`` seconds.
+
+    ``waiting`` makes the context in which this one waits, once the other has started.
 
     Raises HeadwiseError, in one line, for a target that cannot be opened or called, that takes longer, or
     that ends the process.
     """
-    check_positive(timeout, who="check", what="timeout")
+    if timeout < 1:
+        raise _no_time(timeout)
     with tempfile.TemporaryDirectory() as folder:
         answer, log = Path(folder) / "answer.json", Path(folder) / "log.txt"
         question = json.dumps({"target": target, "expect": expect, "only": only, "timeout": timeout})
@@ -41,7 +53,8 @@ def check_apart(
                 start_new_session=True,
             )
             try:
-                process.wait(timeout)
+                with waiting():
+                    process.wait(timeout)
             except subprocess.TimeoutExpired as error:
                 raise _bad(target, f"checked within {timeout} s", "no answer", "It was stopped") from error
             finally:
@@ -85,13 +98,24 @@ def _bad(target: str, expected: str, got: str, why: str) -> HeadwiseError:
     )
 
 
+def _no_time(timeout: int) -> HeadwiseError:
+    return HeadwiseError(
+        who="check",
+        what="timeout",
+        expected="a whole number of seconds, at least 1",
+        got=repr(timeout),
+        why="A target that takes longer is stopped",
+        do="Use 1 or more",
+    )
+
+
 def main(answer: str, question: str) -> None:
     """What the other process does: check, and write the outcome to a file."""
-    from headwise.experiments.check_target import check_target
-
     asked = json.loads(question)
     if hasattr(signal, "alarm"):  # whoever was to stop this process may be gone by then
         signal.alarm(asked["timeout"] + GRACE)
+    from headwise.experiments.check_target import check_target
+
     try:
         found: dict[str, Any] = {
             "checked": check_target(asked["target"], expect=asked["expect"], only=asked["only"]).to_dict()
@@ -104,3 +128,4 @@ def main(answer: str, question: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    os._exit(0)  # a thread that the target left behind is not waited for

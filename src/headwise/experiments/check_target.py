@@ -22,7 +22,7 @@ _FORMS = "package.module:factory, path/to/file.py:Class, a local Hugging Face fo
 
 
 class Target(NamedTuple):
-    """What is checked, what makes another one where that is known, and whether it may take tokens."""
+    """What is checked, and what makes another one where that is known."""
 
     thing: Thing
     make: Callable[[], Any] | None
@@ -61,11 +61,9 @@ def _is_model(thing: Thing) -> bool:
 
 def _named_config(target: str) -> Thing:
     name = target.removeprefix("config:")
-    try:
-        from transformers import AutoConfig
-    except ImportError as error:
-        why = "Configurations are Hugging Face's"
-        raise _bad(target, "checked with transformers installed", "no such package", why) from error
+    _need_transformers(target)
+    from transformers import AutoConfig
+
     try:
         return AutoConfig.for_model(name)
     except Exception as error:
@@ -73,7 +71,16 @@ def _named_config(target: str) -> Thing:
         raise _bad(target, expected, repr(name), _reason(error)) from error
 
 
+def _need_transformers(target: str) -> None:
+    try:
+        import transformers  # noqa: F401
+    except ImportError as error:
+        why = "Configurations and folders are Hugging Face's"
+        raise _bad(target, "checked with transformers installed", "no such package", why) from error
+
+
 def _from_folder(folder: Path) -> Thing:
+    _need_transformers(str(folder))
     from transformers import AutoConfig, AutoModel
     from transformers.models.auto import modeling_auto as auto
 

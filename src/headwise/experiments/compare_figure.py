@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from headwise.experiments.compare import Comparison
+    from headwise.experiments.comparison import Comparison
     from headwise.experiments.model_comparison import ModelComparison
     from headwise.experiments.word_attention import WordAttention
 

@@ -31,7 +31,7 @@ def check_divides(heads: object, model_dim: int, *, who: str, what: str) -> None
     >>> check_divides(7, 512, who="heads", what="heads")
     Traceback (most recent call last):
     ...
-    headwise.core.errors.HeadwiseError: heads: heads must be a divisor of model_dim=512, got 7. Each head \
+    headwise.errors.HeadwiseError: heads: heads must be a divisor of model_dim=512, got 7. Each head \
 gets an equal share of the dimensions. Use 4 or 8.
     """
     check_positive(heads, who=who, what=what)

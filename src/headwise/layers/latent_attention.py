@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention
+from headwise.layers.cache.kv_cache import KVCache
+from headwise.layers.cache.turn import Turn
 from headwise.layers.layer_arguments import check_embeddings, check_options, check_sizes, token_positions
 from headwise.layers.positions import PositionalEncoding, Rotary
 
@@ -35,7 +37,8 @@ class MultiHeadLatentAttention(nn.Module):
     Scores are over ``sqrt(head_dim + rotary_dim)`` unless ``scale`` is given. DeepSeek-AI 2024, arXiv
     2405.04434, section 2.1; the same in DeepSeek-V3, arXiv 2412.19437, section 2.1.1.
 
-    A cache stores ``Latents``, ``kv_rank + rotary_dim`` numbers a token, whatever the number of heads::
+    A cache stores ``kv_rank + rotary_dim`` numbers a token, whatever the number of heads: give
+    ``cache=KVCache()``, or keep the ``Latents`` yourself::
 
         held = layer.compress(x, positions)                            # of the tokens so far
         new = layer.compress(token, positions)                         # of those that come
@@ -118,18 +121,28 @@ class MultiHeadLatentAttention(nn.Module):
         mask: Mask | None = None,
         positions: Int[Tensor, "*batch query"] | None = None,
         latents: Latents | None = None,
+        cache: KVCache | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
-        """Attend from ``x`` to the tokens of ``latents``, of which ``x`` are the last, or to ``x`` itself."""
-        latents = self.compress(x, positions) if latents is None else latents
+        """Attend from ``x`` to the tokens of ``latents``, of which ``x`` are the last, or to ``x`` itself.
+
+        With a ``cache`` the tokens come after those that it holds, as in ``MultiHeadAttention``.
+        """
+        both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
         check_embeddings(x, self.model_dim, self.output.weight, what="x", who=_WHO)
+        if cache is not None:
+            turn = Turn(cache, self.position, x, memory=None, mask=both, heads=self.heads, who=_WHO)
+            positions = turn.positions(positions)
+        at = token_positions(x, positions, self.position, who=_WHO)
+        held = torch.cat(self.compress(x, at) if latents is None else latents, dim=-1)
+        if cache is not None:
+            k = held[:, None]  # its values are part of it, so none are stored
+            cached = turn.store(k, k[..., :0], at, at)
+            held, both = cached.k[:, 0], cached.mask(turn.mask)
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         plain, turning = q.split((self.head_dim, self.rotary_dim), dim=-1)
-        turned, _ = self._turned(turning, token_positions(x, positions, self.position, who=_WHO))
-        both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
-        attend = (
-            self._closed if self._closed_is_cheaper(x.shape[1], latents.latent.shape[1]) else self._opened
-        )
-        heads = attend(plain, turned, latents, both)
+        turned, _ = self._turned(turning, at)
+        attend = self._closed if self._closed_is_cheaper(x.shape[1], held.shape[1]) else self._opened
+        heads = attend(plain, turned, held, both)
         mixed: Tensor = self.output(heads.transpose(1, 2).flatten(-2))
         return mixed
 
@@ -144,20 +157,21 @@ class MultiHeadLatentAttention(nn.Module):
         _, turned = self._turned(turning[:, None], token_positions(x, positions, self.position, who=_WHO))
         return Latents(self.norm(latent), turned[:, 0])
 
-    def _opened(self, plain: Tensor, turned: Tensor, latents: Latents, mask: Mask | None) -> Tensor:
+    def _opened(self, plain: Tensor, turned: Tensor, held: Tensor, mask: Mask | None) -> Tensor:
         """Every head's own keys and values."""
-        opened = self.opening(latents.latent).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        latent, turned_keys = held[..., : self.kv_rank], held[..., self.kv_rank :]
+        opened = self.opening(latent).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         k, v = opened.split((self.head_dim, self.value_dim), dim=-1)
-        k = torch.cat((k, latents.turned[:, None].expand(-1, self.heads, -1, -1)), dim=-1)
+        k = torch.cat((k, turned_keys[:, None].expand(-1, self.heads, -1, -1)), dim=-1)
         return self._attention(torch.cat((plain, turned), dim=-1), k, v, mask)
 
-    def _closed(self, plain: Tensor, turned: Tensor, latents: Latents, mask: Mask | None) -> Tensor:
+    def _closed(self, plain: Tensor, turned: Tensor, held: Tensor, mask: Mask | None) -> Tensor:
         """``q . (W c) = (W^T q) . c``: all heads attend to the latents, one key and value a token."""
         of_heads = self.opening.weight.view(self.heads, -1, self.kv_rank)
         of_keys, of_values = of_heads[:, : self.head_dim], of_heads[:, self.head_dim :]
         q = torch.cat((plain @ of_keys, turned), dim=-1)
-        k = torch.cat(latents, dim=-1)[:, None]
-        return self._attention(q, k, latents.latent[:, None], mask) @ of_values.mT
+        k = held[:, None]
+        return self._attention(q, k, k[..., : self.kv_rank], mask) @ of_values.mT
 
     def _attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.core import AttentionMap, Mask
+from headwise.core.flexible import ScoreChange
 from headwise.layers.cache.kv_cache import KVCache
 
 
@@ -42,6 +43,7 @@ class Call(NamedTuple):
     how: How
     head_mask: Float[Tensor, "*batch heads"] | None
     value_bias: partial[Tensor] | None
+    score_change: ScoreChange | None
 
 
 class Attended(NamedTuple):

@@ -168,7 +168,15 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, call: Call) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        heads = attention(call.q, call.k, call.v, **call.how, dropout=dropout, value_bias=call.value_bias)
+        heads = attention(
+            call.q,
+            call.k,
+            call.v,
+            **call.how,
+            dropout=dropout,
+            value_bias=call.value_bias,
+            score_change=call.score_change,
+        )
         heads = heads if self.gate is None else self.gate(call.x, heads)
         return heads if call.head_mask is None else heads * call.head_mask[..., None, None].to(heads.dtype)
 
@@ -222,9 +230,10 @@ class MultiHeadAttention(nn.Module):
             features = cached.features
         bias = score_terms(self.position, positions, memory_positions, features)
         value_bias = value_terms(self.position, positions, memory_positions)
+        score_change = self.position.score_change(positions, memory_positions) if q.is_cuda else None
         scale = self.scale * self.position.content_scale
         how = How(mask=mask, bias=bias, scale=scale, softcap=self.softcap, sinks=logits_of(self.sinks, q))
-        return Call(x, q, k, v, how, head_mask, value_bias)
+        return Call(x, q, k, v, how, head_mask, value_bias, score_change)
 
     def extra_repr(self) -> str:
         mask = "" if self.mask is None else f", mask={self.mask}"

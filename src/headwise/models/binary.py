@@ -27,7 +27,7 @@ def reading(path: str | Path, *, expected: str) -> Iterator[None]:
     ...     raise Damaged("It is too short")
     Traceback (most recent call last):
     ...
-    headwise.core.errors.HeadwiseError: model: the file must be a whole GGUF file, got 'a.gguf'. It is too \
+    headwise.errors.HeadwiseError: model: the file must be a whole GGUF file, got 'a.gguf'. It is too \
 short. Install or fetch it again.
     """
     try:

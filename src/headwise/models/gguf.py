@@ -71,7 +71,7 @@ class GGUF:
     >>> GGUF("no-such-file.gguf")
     Traceback (most recent call last):
     ...
-    headwise.core.errors.HeadwiseError: model: the file must be a whole GGUF file of version 3 with weights \
+    headwise.errors.HeadwiseError: model: the file must be a whole GGUF file of version 3 with weights \
 in F32, F16, Q4_1 or Q8_0, got 'no-such-file.gguf'. No such file or directory. Install or fetch it again.
     """
 

@@ -17,6 +17,8 @@ CACHES = {
     "ring": lambda: RingCache(3),
     "ring with spare": lambda: RingCache(3, spare=2),
 }
+# every encoding once, and every kind of cache with several of them
+PAIRS = [(name, list(CACHES)[number % len(CACHES)]) for number, name in enumerate(CACHEABLE)]
 WITHOUT_WINDOW = [name for name in CACHES if "ring" not in name]
 
 

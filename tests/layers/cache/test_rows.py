@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from headwise import check
 from headwise.core import Causal, Padding, SlidingWindow
 from headwise.layers import KVCache, MultiHeadAttention, RingCache
-from tests.layers.cache.stepping import CACHEABLE, CACHES, WITHOUT_WINDOW
+from tests.layers.cache.stepping import CACHEABLE, CACHES, PAIRS, WITHOUT_WINDOW
 from tests.layers.encodings import ENCODINGS, layer_with, words
 
 ROUNDING = {"rtol": 0.0, "atol": 1e-12}
-few = settings(max_examples=8, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 MASK = Causal() & SlidingWindow(3)
 cacheable = pytest.mark.parametrize("name", CACHEABLE)
+each_with_a_cache = pytest.mark.parametrize(("name", "kind"), PAIRS)
 kinds = pytest.mark.parametrize("kind", CACHES)
 
 
@@ -69,8 +70,7 @@ def test_a_padded_prompt_goes_on_as_each_row_alone(name, lengths, left, kind, of
         torch.testing.assert_close(output, alone(layer, so_far), **ROUNDING)
 
 
-@kinds
-@cacheable
+@each_with_a_cache
 def test_pads_count_for_nothing_however_the_prompt_is_cut(name, kind):
     layer, x = layer_with(name, 8, 4, kv_heads=2, mask=MASK), words(2, 6, 8)
     keep = real([0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1])
@@ -91,8 +91,7 @@ def test_content_of_padding_does_not_matter():
     assert torch.equal(*outputs)
 
 
-@kinds
-@cacheable
+@each_with_a_cache
 def test_a_row_that_ended_does_not_disturb_and_can_go_on(name, kind):
     layer = layer_with(name, 8, 4, kv_heads=2, mask=Causal() & SlidingWindow(3))
     one, two, cache = words(4, 8), words(6, 8), CACHES[kind]()
@@ -107,8 +106,7 @@ def test_a_row_that_ended_does_not_disturb_and_can_go_on(name, kind):
         torch.testing.assert_close(output, alone(layer, [one, two]), **ROUNDING)
 
 
-@kinds
-@cacheable
+@each_with_a_cache
 def test_beams_give_what_each_beam_gives_alone(name, kind):
     layer = layer_with(name, 8, 4, kv_heads=2, mask=MASK)
     beams, cache = [words(3, 8)], CACHES[kind]()

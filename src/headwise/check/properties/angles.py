@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, distance, place
+from headwise.check.asking import MisbehavedError, checked
+from headwise.check.comparing import distance, place
 from headwise.check.report import Report, failed, judged
 from headwise.check.turning import Pairs, Rotate, expected, matrices, off_by
 
@@ -14,9 +15,11 @@ _CAUSE = (
     "in float32 or better from whole numbers, keep frequencies out of what .to(dtype) casts, and give back "
     "the dtype that came in"
 )
+_DO = "Pass a callable of vectors [1 1 length head_dim] and positions [length], or positions= it knows"
 _STEPS = (1, 2, 7, 61)
 
 
+@checked("angles", do=_DO)
 def angles(
     rotate: Rotate,
     *,
@@ -47,23 +50,19 @@ def angles(
     tried = f"positions {', '.join(f'{p:,}' for p in positions)} in {names}"
     places = sorted({0, *_STEPS, *positions, *(p + step for p in positions for step in (-1, *_STEPS))})
     largest = (0.0, 0.0)
-    try:
-        right = _right(rotate, places, head_dim, frequencies, pairs)
-        for dtype in dtypes:
-            turns, given_dtype = matrices(rotate, places, head_dim, dtype)
-            key_turns = turns if keys is None else matrices(keys, places, head_dim, dtype)[0]
-            if given_dtype != dtype:
-                failing = f"vectors in {_name(dtype)} come back in {_name(given_dtype)}"
-                return failed("angles", tried=tried, failing=failing, cause=_CAUSE)
-            for p in positions:
-                worst, limit, failing = _at(p, places, turns, key_turns, right, dtype)
-                if not worst <= limit:
-                    failing = f"in {_name(dtype)}, {failing}"
-                    return judged("angles", worst, limit, tried=tried, failing=failing, cause=_CAUSE)
-                largest = max(largest, (worst, limit))
-    except MisbehavedError as error:
-        do = "Pass a callable of vectors [1 1 length head_dim] and positions [length], or positions= it knows"
-        return error.report("angles", do=do)
+    right = _right(rotate, places, head_dim, frequencies, pairs)
+    for dtype in dtypes:
+        turns, given_dtype = matrices(rotate, places, head_dim, dtype)
+        key_turns = turns if keys is None else matrices(keys, places, head_dim, dtype)[0]
+        if given_dtype != dtype:
+            failing = f"vectors in {_name(dtype)} come back in {_name(given_dtype)}"
+            return failed("angles", tried=tried, failing=failing, cause=_CAUSE)
+        for p in positions:
+            worst, limit, failing = _at(p, places, turns, key_turns, right, dtype)
+            if not worst <= limit:
+                failing = f"in {_name(dtype)}, {failing}"
+                return judged("angles", worst, limit, tried=tried, failing=failing, cause=_CAUSE)
+            largest = max(largest, (worst, limit))
     return judged("angles", *largest, tried=tried, failing="", cause=_CAUSE)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headwise.check.calling import asked, checked, refuse_unsteady
+from headwise.check.asking import asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, first_failing, reported, shortest, worst
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs

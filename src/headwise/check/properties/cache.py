@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from headwise.check.calling import asked, checked, made, refuse_unsteady
+from headwise.check.asking import asked, checked, made, refuse_unsteady
 from headwise.check.comparing import Finding, first_failing, reported, shortest, worst
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs

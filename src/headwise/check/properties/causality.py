@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from headwise.check.calling import CannotBeCheckedError, asked, checked, refuse_unsteady
+from headwise.check.asking import CannotBeCheckedError, asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, Worst, first_failing, reported, shortest
 from headwise.check.influence import SequenceFunction, gradients, influence
 from headwise.check.inputs import Inputs

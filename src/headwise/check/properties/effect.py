@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headwise.check.asking import Arguments, MisbehavedError, arguments, ask, distance
+from headwise.check.asking import MisbehavedError, ask, checked
+from headwise.check.comparing import distance
+from headwise.check.inputs import Arguments, arguments
 from headwise.check.report import Report, failed, not_checked
 from headwise.check.rounding import same_kernels
 
@@ -18,6 +20,7 @@ _CAUSE = (
 )
 
 
+@checked("effect", do="Pass callables that take these inputs without the option")
 def effect(options: Mapping[str, Option], inputs: Arguments, *, length: int = 33) -> Report:
     """Every option changes the output; refusing an option, by an error, passes too.
 
@@ -35,10 +38,7 @@ def effect(options: Mapping[str, Option], inputs: Arguments, *, length: int = 33
     changes: list[tuple[float, float, str]] = []
     refused: list[str] = []
     for name, (without, with_it) in options.items():
-        try:
-            before = ask(without, *given, name=f"without {name}, it")
-        except MisbehavedError as error:
-            return error.report("effect", do="Pass callables that take these inputs without the option")
+        before = ask(without, *given, name=f"without {name}, it")
         try:
             after = ask(with_it, *given)
         except MisbehavedError:

@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, ask, distance, place
+from headwise.check.asking import ask, checked
+from headwise.check.comparing import distance, place
 from headwise.check.properties.scale import Attend
 from headwise.check.report import Report, judged
 from headwise.check.rounding import other_kernels, same_kernels
@@ -19,6 +20,7 @@ _CAUSE = (
     "makes such a query read every key: set the weights of these rows to 0 before they meet the values, and "
     "watch the backward pass, where 0 times not-a-number stays not-a-number"
 )
+_DO = "Pass a callable that takes q, k, v and a mask [batch 1 query key], True where a key is seen"
 _BATCH, _LENGTH = 2, 5
 
 
@@ -28,6 +30,7 @@ class _Found(NamedTuple):
     words: str
 
 
+@checked("empty_rows", do=_DO)
 def empty_rows(
     attend: Attend,
     *,
@@ -53,11 +56,7 @@ def empty_rows(
     tried = f"one query of {_LENGTH}, causal over left padding, every query; forward and backward"
     found: list[_Found] = []
     for words, visible in _masks().items():
-        try:
-            case = _examine(attend, visible, policy, true_means, heads, head_dim, dtype)
-        except MisbehavedError as error:
-            do = "Pass a callable that takes q, k, v and a mask [batch 1 query key], True where a key is seen"
-            return error.report("empty_rows", do=do)
+        case = _examine(attend, visible, policy, true_means, heads, head_dim, dtype)
         found += [one._replace(words=f"with {words}, {one.words}") for one in case]
     bad = (one for one in found if not one.worst <= one.limit)
     worst, limit, failing = next(bad, max(found))

@@ -9,9 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headwise.check.asking import Arguments, MisbehavedError, arguments, ask, distance
+from headwise.check.asking import MisbehavedError, ask, checked
+from headwise.check.comparing import distance
+from headwise.check.inputs import Arguments, arguments
 from headwise.check.report import Report, failed, judged
 from headwise.check.rounding import same_kernels
+
+UNSTEADY = "two calls in evaluation"
+"""How the failure begins that leaves no answer to compare."""
 
 _CAUSE = (
     "Usually a functional dropout that is not told about training (its default is on), a rate that is stored "
@@ -19,6 +24,7 @@ _CAUSE = (
 )
 
 
+@checked("evaluation", do="Pass inputs that fit, or training= beside a function")
 def evaluation(
     f: Callable[..., Any],
     inputs: Arguments,
@@ -46,14 +52,11 @@ def evaluation(
     if isinstance(f, nn.Module):
         original, f = f, copy.deepcopy(f).eval()
         train = copy.deepcopy(original).train()
-    tried = "two calls in evaluation" + ("" if train is None else ", three in training")
-    try:
-        with torch.random.fork_rng(), torch.no_grad():
-            worst, limit, failing = _examine(f, train, given, drops)
-            if not failing and isinstance(train, nn.Module):
-                failing = _at_one(train, given)
-    except MisbehavedError as error:
-        return error.report("evaluation", do="Pass inputs that fit, or training= beside a function")
+    tried = UNSTEADY + ("" if train is None else ", three in training")
+    with torch.random.fork_rng(), torch.no_grad():
+        worst, limit, failing = _examine(f, train, given, drops)
+        if not failing and isinstance(train, nn.Module):
+            failing = _at_one(train, given)
     if not failing:
         return judged("evaluation", worst, limit, tried=tried, failing="", cause=_CAUSE)
     return failed("evaluation", worst, limit, tried=tried, failing=failing, cause=_CAUSE)
@@ -66,7 +69,7 @@ def _examine(
     first, second = (_seeded(f, given, seed) for seed in (0, 1))
     limit, worst = same_kernels(first), _apart(first, second)
     if not worst <= limit:
-        return worst, limit, f"two calls in evaluation are {worst:.2g} apart"
+        return worst, limit, f"{UNSTEADY} are {worst:.2g} apart"
     if train is None:
         return worst, limit, ""
     one, again, other = (_seeded(train, given, seed) for seed in (0, 0, 1))
@@ -99,5 +102,5 @@ def _seeded(f: Callable[..., Any], given: tuple[Any, ...], seed: int) -> Tensor:
 
 def _apart(a: Tensor, b: Tensor) -> float:
     if a.shape != b.shape:
-        raise MisbehavedError(f"it gave {list(a.shape)}, then {list(b.shape)}")
+        raise MisbehavedError(f"it gives {list(a.shape)}, then {list(b.shape)}")
     return float(distance(a, b).max()) if bool(a.isfinite().all() and b.isfinite().all()) else torch.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from headwise.check.calling import asked, checked, sequences
+from headwise.check.asking import asked, checked, sequences
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
 from headwise.check.report import Report, failed

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked, made
+from headwise.check.asking import CannotBeCheckedError, MisbehavedError, asked, checked, made
 from headwise.check.comparing import Finding, first_failing, reported, worst
 from headwise.check.influence import SequenceFunction
 from headwise.check.inputs import Inputs
@@ -115,7 +115,7 @@ class _Asking:
         x, answer = self.question(length), self.answers[length]
         try:
             change = worst(answer, asked(instance, x, finite=False))
-        except RaisedError as error:
+        except MisbehavedError as error:
             return Finding(torch.inf, 0.0, f"{error.why}, {words}")
         said = f"the output at {change.place} of {length} {change.words} {words}"
         return Finding(change.share, same_share(self.inputs, x, answer), said)
@@ -135,7 +135,7 @@ class _Asking:
         instance, name = self.instance(), str(dtype).removeprefix("torch.")
         try:
             asked(instance, self.inputs.make(2, length, seed=1).to(dtype), finite=False)
-        except RaisedError:
+        except MisbehavedError:
             return Finding(0.0, 0.0, "")  # it takes one dtype only
         if name not in self.dtypes:
             self.dtypes.append(name)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, ask
+from headwise.check.asking import ask, checked
 from headwise.check.properties.scale import Attend
 from headwise.check.report import Report, judged
 
@@ -17,6 +17,7 @@ _CAUSE = (
 )
 
 
+@checked("kv_order", do="Pass a callable that takes q with more heads than k and v")
 def kv_order(
     attend: Attend,
     *,
@@ -44,17 +45,11 @@ def kv_order(
     }
     want = orders[expected]
     tried = f"{heads} query heads on {kv_heads} kv heads"
-    try:
-        found = {
-            "keys": _keys(attend, heads, kv_heads, dtype),
-            "values": _values(attend, heads, kv_heads, dtype),
-        }
-    except MisbehavedError as error:
-        do = "Pass a callable that takes q with more heads than k and v, [batch heads length head_dim]"
-        return error.report("kv_order", do=do)
-    wrong = sum(read != want for read in found.values()) and max(
-        sum(a != b for a, b in zip(read, want, strict=True)) for read in found.values()
-    )
+    found = {
+        "keys": _keys(attend, heads, kv_heads, dtype),
+        "values": _values(attend, heads, kv_heads, dtype),
+    }
+    wrong = max(sum(a != b for a, b in zip(read, want, strict=True)) for read in found.values())
     failing = _words(found, orders, expected)
     return judged("kv_order", float(wrong), 0.0, tried=tried, failing=failing, cause=_CAUSE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from headwise.check.calling import checked
+from headwise.check.asking import checked
 from headwise.check.comparing import reported, shortest
 from headwise.check.inputs import Inputs
 from headwise.check.pads import PaddedFunction, contents, padding

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from headwise.check.asking import distance, one_line
+from headwise.check.asking import asked, checked, raised
+from headwise.check.comparing import distance
 from headwise.check.influence import SequenceFunction, changes
 from headwise.check.inputs import Inputs
-from headwise.check.report import Report, failed, not_checked
+from headwise.check.report import Report, failed
 from headwise.check.rounding import other_kernels, same_kernels
-from headwise.core.shapes import described
 
 _CAUSE = (
     "Usually an index into a table of positions that is taken modulo the table's length, clamped to its "
@@ -31,6 +31,7 @@ class _Pair(NamedTuple):
     words: str
 
 
+@checked("length", do="Pass inputs that fit, and trained= as the length it serves")
 def length(f: SequenceFunction, inputs: Inputs, *, trained: int) -> Report:
     """Beyond the trained length ``f`` neither crashes nor reads wrong positions in silence.
 
@@ -50,14 +51,7 @@ def length(f: SequenceFunction, inputs: Inputs, *, trained: int) -> Report:
     places = trained + _BEYOND
     tried = f"an input of {places} places, trained on {trained}"
     x = inputs.make(_BATCH, places, seed=0)
-    try:
-        before = f(inputs.make(_BATCH, trained, seed=0))
-    except Exception as error:
-        why = f"at the trained length it raised {one_line(error)}"
-        return not_checked("length", why=why, do="Pass inputs that fit, and trained= as the length it serves")
-    if not isinstance(before, Tensor) or before.shape[:2] != (_BATCH, trained):
-        why = f"for {_BATCH} inputs of {trained} places it gave {described(before)}"
-        return not_checked("length", why=why, do="Pass a callable that gives an output for each place")
+    before = asked(f, inputs.make(_BATCH, trained, seed=0), finite=False)
     try:
         after = f(x)
     except Exception as error:
@@ -70,8 +64,8 @@ def length(f: SequenceFunction, inputs: Inputs, *, trained: int) -> Report:
 
 def _refused(error: Exception, places: int, tried: str) -> Report:
     if _NAMED.search(str(error)):
-        return Report("length", "holds", tried=f"{tried}; refused: {one_line(error)}")
-    failing = f"with {places} places it crashes with {one_line(error)}, which does not speak of the length"
+        return Report("length", "holds", tried=f"{tried}; refused: {raised(error)}")
+    failing = f"with {places} places it crashes with {raised(error)}, which does not speak of the length"
     return failed("length", tried=tried, failing=failing, cause=_CAUSE)
 
 

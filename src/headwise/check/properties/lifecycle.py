@@ -10,7 +10,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from headwise.check.asking import Arguments, MisbehavedError, arguments, ask, distance, one_line
+from headwise.check.asking import MisbehavedError, ask, checked, raised
+from headwise.check.comparing import distance
+from headwise.check.inputs import Arguments, arguments
 from headwise.check.report import Report, failed
 from headwise.check.rounding import other_kernels, same_kernels
 
@@ -28,6 +30,7 @@ _CAUSES = {
 }
 
 
+@checked("lifecycle", do="Pass a callable that makes a module, and inputs it takes")
 def lifecycle(
     make: Callable[[], nn.Module],
     inputs: Arguments,
@@ -41,8 +44,9 @@ def lifecycle(
     ``make`` builds one with random weights, in evaluation. Cast: to bfloat16, and back to float32, rounds the
     parameters and must do no more harm than that, whatever the buffers hold. Save: the state dictionary
     loaded into a fresh instance. Copy: a deep copy, which must not change with the original. Meta: built on
-    the meta device, emptied onto the CPU, filled from the state dictionary; a module that refuses to be
-    built there passes. The inputs should be long enough for a rounded frequency to matter.
+    the meta device, emptied onto the CPU, filled from the state dictionary. A module that refuses to run in
+    bfloat16, or to be built on the meta device, passes that part, and ``tried`` says so. The inputs should be
+    long enough for a rounded frequency to matter.
 
     >>> from torch import nn
     >>> from headwise.check import Vectors, lifecycle
@@ -55,27 +59,27 @@ def lifecycle(
     >>> print(lifecycle(Scaled, Vectors(4), length=5).failing)  # doctest: +ELLIPSIS
     after save and load into a fresh instance the output is ... off
     """
-    tried, largest = [], (0.0, 0.0)
+    tried: list[str] = []
+    largest = (0.0, 0.0)
     given = arguments(inputs, length)
-    try:
-        with torch.random.fork_rng(), torch.no_grad():
-            torch.manual_seed(0)
-            module = _cast(_make(make), _dtype(given))
-            output = ask(module, *given)
-            for step in steps:
-                worst, limit, failing = _STEPS[step](make, module, given, output, depth)
-                tried.append(f"{step} ({failing})" if worst == 0 and failing else step)
-                if not worst <= limit:
-                    words = failing or f"{_WORDS[step]} the output is {worst:.2g} off"
-                    done, cause = ", ".join(tried), _CAUSES[step]
-                    return failed("lifecycle", worst, limit, tried=done, failing=words, cause=cause)
-                largest = max(largest, (worst, limit))
-    except MisbehavedError as error:
-        return error.report("lifecycle", do="Pass a callable that makes a module, and inputs it takes")
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        module = _cast(_make(make), _dtype(given))
+        output = ask(module, *given)
+        for step in steps:
+            worst, limit, words = _STEPS[step](make, module, given, output, depth)
+            if not worst <= limit:
+                words = words or f"{_WORDS[step]} the output is {worst:.2g} off"
+                done, cause = ", ".join([*tried, step]), _CAUSES[step]
+                return failed("lifecycle", worst, limit, tried=done, failing=words, cause=cause)
+            tried.append(f"{step} ({words})" if words else step)
+            largest = max(largest, (worst, limit))
     return Report("lifecycle", "holds", *largest, tried=", ".join(tried))
 
 
 _Outcome = tuple[float, float, str]
+"""The figure, its tolerance, and in words: what fails, or what was left out."""
+
 _WORDS = {
     "cast": "after a cast to bfloat16 and back",
     "save": "after save and load into a fresh instance",
@@ -95,18 +99,20 @@ def _after_cast(
         parameter.copy_(parameter.to(torch.bfloat16))
     cast = copy.deepcopy(original).to(torch.bfloat16)
     low = tuple(_as(x, torch.bfloat16) for x in given)
+    aside = ""
     try:
         got = ask(cast, *low)
-    except MisbehavedError:  # said aloud, so nobody is misled
-        got = None
-    if got is not None:
+    except MisbehavedError as error:
+        aside = f"and back; while in bfloat16 {error}"
+    else:
         right = ask(rounded, *(_as(x, torch.float32) for x in low))
         worst, limit = _apart(got, right), other_kernels(right.to(torch.bfloat16), _terms(given), depth)
         if not worst <= limit:
             return worst, limit, f"while in bfloat16 the output is {worst:.2g} off"
     right = ask(rounded, *given)
     worst = _apart(ask(cast.to(torch.float32), *given), right)
-    return worst, same_kernels(right.to(torch.bfloat16)), ""  # a rounded buffer rounds the output alike
+    limit = same_kernels(right.to(torch.bfloat16))  # a rounded buffer rounds the output alike
+    return worst, limit, aside if worst <= limit else ""
 
 
 def _after_save(
@@ -119,7 +125,7 @@ def _after_save(
     try:
         fresh.load_state_dict(torch.load(file, weights_only=True))
     except Exception as error:
-        return torch.inf, 0.0, f"its state does not load into a fresh instance: {one_line(error)}"
+        return torch.inf, 0.0, f"its state does not load into a fresh instance: {raised(error)}"
     return _apart(ask(fresh, *given), output), same_kernels(output), ""
 
 
@@ -131,7 +137,7 @@ def _after_copy(
         original = copy.deepcopy(module)
         twin = copy.deepcopy(original)
     except Exception as error:
-        return torch.inf, 0.0, f"it cannot be copied: {one_line(error)}"
+        return torch.inf, 0.0, f"it cannot be copied: {raised(error)}"
     worst = _apart(ask(twin, *given), output)
     for parameter in original.parameters():
         parameter.zero_()
@@ -150,7 +156,7 @@ def _after_meta(
         with torch.device("meta"):
             empty = make()
     except Exception as error:
-        return 0.0, 0.0, f"refused: {one_line(error)}"
+        return 0.0, 0.0, f"refused: {raised(error)}"
     module_dtype = _cast(empty, _dtype(given)).to_empty(device="cpu")
     for tensor in (*module_dtype.parameters(), *module_dtype.buffers()):
         tensor.fill_(torch.nan if tensor.is_floating_point() else 0)
@@ -165,9 +171,9 @@ def _make(make: Callable[[], nn.Module]) -> nn.Module:
     try:
         module = make()
     except Exception as error:
-        raise MisbehavedError(f"making one raised {one_line(error)}") from error
+        raise MisbehavedError(f"making one raises {raised(error)}") from error
     if not isinstance(module, nn.Module):
-        raise MisbehavedError(f"making one gave {type(module).__name__} where a module was asked for")
+        raise MisbehavedError(f"making one gives {type(module).__name__} where a module was asked for")
     return module.eval()
 
 
@@ -186,7 +192,7 @@ def _as(x: object, dtype: torch.dtype) -> object:
 
 def _apart(got: Tensor, right: Tensor) -> float:
     if got.shape != right.shape:
-        raise MisbehavedError(f"it gave {list(got.shape)} where {list(right.shape)} was asked for")
+        raise MisbehavedError(f"it gives {list(got.shape)} where {list(right.shape)} was asked for")
     return float(distance(got, right).max())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from headwise.check.calling import asked, checked
+from headwise.check.asking import asked, checked
 from headwise.check.comparing import worst
 from headwise.check.inputs import Inputs
 from headwise.check.pads import PaddedFunction

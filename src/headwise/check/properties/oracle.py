@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.check.asking import Arguments, MisbehavedError, arguments, ask, distance, place
+from headwise.check.asking import MisbehavedError, ask
+from headwise.check.comparing import distance, place
+from headwise.check.inputs import Arguments, arguments
 from headwise.check.report import Report, failed, judged
 from headwise.check.rounding import other_kernels
 

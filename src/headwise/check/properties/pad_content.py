@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from headwise.check.calling import CannotBeCheckedError, asked, checked, refuse_unsteady
+from headwise.check.asking import CannotBeCheckedError, asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, first_failing, reported, shortest, worst
 from headwise.check.inputs import Inputs
 from headwise.check.pads import Content, PaddedFunction, Side, contents, padded

@@ -7,7 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, ask, distance, place
+from headwise.check.asking import ask, checked
+from headwise.check.comparing import distance, place
 from headwise.check.properties.scale import Attend
 from headwise.check.report import Report, judged
 from headwise.check.rounding import same_kernels
@@ -21,6 +22,7 @@ _CAUSE = (
 )
 
 
+@checked("polarity", do="Pass a callable that takes q, k, v and a mask [1 1 query key]")
 def polarity(
     attend: Attend,
     *,
@@ -48,22 +50,18 @@ def polarity(
         f"masks that show one key, of {', '.join(map(str, lengths))}; and one with a score of {-strongest:,g}"
     )
     largest = (0.0, 0.0)
-    try:
-        for length in lengths:
-            shown = torch.arange(1, length + 1) % length
-            q, k = torch.randn(2, 1, heads, length, head_dim, generator=torch.Generator().manual_seed(0)).to(
-                dtype
-            )
-            weights = _weights(attend, q, k, shown, true_means)
-            worst, limit, failing = _judge(weights, shown)
-            if not worst <= limit:
-                failing = f"{_words(attend, q, k, weights, shown, true_means)}: {failing}"
-                return judged("polarity", worst, limit, tried=tried, failing=failing, cause=_CAUSE)
-            largest = max(largest, (worst, limit))
-        q, k, shown = _strong(lengths[0], heads, head_dim, strongest, dtype)
-        worst, limit, failing = _judge(_weights(attend, q, k, shown, true_means), shown)
-    except MisbehavedError as error:
-        return error.report("polarity", do="Pass a callable that takes q, k, v and a mask [1 1 query key]")
+    for length in lengths:
+        shown = torch.arange(1, length + 1) % length
+        generator = torch.Generator().manual_seed(0)
+        q, k = torch.randn(2, 1, heads, length, head_dim, generator=generator).to(dtype)
+        weights = _weights(attend, q, k, shown, true_means)
+        worst, limit, failing = _judge(weights, shown)
+        if not worst <= limit:
+            failing = f"{_words(attend, q, k, weights, shown, true_means)}: {failing}"
+            return judged("polarity", worst, limit, tried=tried, failing=failing, cause=_CAUSE)
+        largest = max(largest, (worst, limit))
+    q, k, shown = _strong(lengths[0], heads, head_dim, strongest, dtype)
+    worst, limit, failing = _judge(_weights(attend, q, k, shown, true_means), shown)
     failing = f"the mask hides too little beside a visible score of {-strongest:,g}: {failing}"
     largest = max(largest, (worst, limit))
     return judged("polarity", *largest, tried=tried, failing=failing, cause=_CAUSE)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.check.calling import asked, checked, refuse_unsteady
+from headwise.check.asking import asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, reported, shortest
 from headwise.check.influence import SequenceFunction, gradients, influence
 from headwise.check.inputs import Inputs

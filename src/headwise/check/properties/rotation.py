@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, distance
+from headwise.check.asking import checked
+from headwise.check.comparing import distance
 from headwise.check.report import Report, failed, judged
 from headwise.check.turning import Pairs, Rotate, layout, matrices, off_by
 
@@ -16,6 +17,7 @@ _CAUSE = (
 _PLACES = tuple(range(6))
 
 
+@checked("rotation", do="Pass a callable that takes vectors [1 1 length head_dim] and positions [length]")
 def rotation(
     rotate: Rotate,
     *,
@@ -44,14 +46,10 @@ def rotation(
     a unit vector along dimension 0 has length 0.5404 at position 1
     """
     places = sorted({*_PLACES, *(p + shift for p in _PLACES for shift in shifts)})
-    try:
-        turns = dict(zip(places, matrices(rotate, places, head_dim, dtype)[0], strict=True))
-        key_turns = turns
-        if keys is not None:
-            key_turns = dict(zip(places, matrices(keys, places, head_dim, dtype)[0], strict=True))
-    except MisbehavedError as error:
-        do = "Pass a callable that takes vectors [1 1 length head_dim] and positions [length]"
-        return error.report("rotation", do=do)
+    turns = dict(zip(places, matrices(rotate, places, head_dim, dtype)[0], strict=True))
+    key_turns = turns
+    if keys is not None:
+        key_turns = dict(zip(places, matrices(keys, places, head_dim, dtype)[0], strict=True))
     seen = layout(turns[1][0], rotary_dim or head_dim, small=2 * off_by(1, dtype))
     tried = f"positions 0 to 5 shifted by {', '.join(f'{s:,}' for s in shifts)}; {seen}"
     found = [] if decays else [_lengths(turns, dtype, scaled), _lengths(key_turns, dtype, scaled)]

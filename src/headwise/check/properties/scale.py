@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from headwise.check.asking import MisbehavedError, ask
+from headwise.check.asking import ask, checked
 from headwise.check.report import Report, judged
 
 Attend = Callable[..., Tensor]
@@ -21,6 +21,7 @@ _CAUSE = (
 _KEYS = 5
 
 
+@checked("scale", do="Pass a callable that takes q, k, v [batch heads length head_dim]")
 def scale(
     attend: Attend,
     *,
@@ -46,10 +47,7 @@ def scale(
     meant = expected or (lambda head_dim: head_dim**-0.5)
     tried = f"head_dim {', '.join(map(str, head_dims))} with {heads} heads"
     largest = (0.0, 0.0)
-    try:
-        factors = {width: _factor(attend, width, heads, kv_heads or heads, dtype) for width in head_dims}
-    except MisbehavedError as error:
-        return error.report("scale", do="Pass a callable that takes q, k, v [batch heads length head_dim]")
+    factors = {width: _factor(attend, width, heads, kv_heads or heads, dtype) for width in head_dims}
     for width, factor in factors.items():
         worst = abs(factor - meant(width)) * _product(width)
         # a score of order 1 and two probabilities round a few times each

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from headwise.check.calling import CannotBeCheckedError, RaisedError, asked, checked, refuse_unsteady
+from headwise.check.asking import CannotBeCheckedError, MisbehavedError, asked, checked, refuse_unsteady
 from headwise.check.comparing import Finding, first_failing, reported, shortest, worst
 from headwise.check.inputs import Inputs
 from headwise.check.report import Report
@@ -78,9 +78,9 @@ def _attempt(
     def one(number: int) -> Finding:
         try:
             after = asked(f, x, positions + number, finite=False)
-        except RaisedError as error:
+        except MisbehavedError as error:
             if number >= 0:
-                raise RaisedError(
+                raise MisbehavedError(
                     f"with {number} added to all positions {error.why}", "Pass shifts= that it can take"
                 ) from error
             refused[number] = error.why

@@ -14,9 +14,9 @@ from headwise.check.comparing import worst
 from headwise.check.inputs import Inputs
 from headwise.check.rounding import other_share
 from headwise.check.subjects.convention import Convention
-from headwise.check.subjects.masks import LENGTH, Form, Probe, probe
+from headwise.check.subjects.masks import Form, Probe, probe
 from headwise.check.subjects.signature import Thing, mask_names, parameters, position_names
-from headwise.check.subjects.subject import Subject, Way
+from headwise.check.subjects.subject import LENGTH, Subject, Way
 from headwise.core.masks import Causal
 
 _WEIGHTS = re.compile(r"(need|return|output|get|with)_?(attn|attention)?s?_?(weights?|attentions?|attn|map)")

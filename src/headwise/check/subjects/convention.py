@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headwise.check.calling import raised, sequences
+from headwise.check.asking import raised, sequences
 from headwise.check.subjects.outputs import Pick, in_words, picked
 from headwise.check.subjects.signature import Thing
 from headwise.check.subjects.subject import device_and_dtype

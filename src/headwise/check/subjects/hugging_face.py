@@ -42,7 +42,7 @@ def _is_a(kind: type, *names: str) -> bool:
     return any(each.__name__ in names and each.__module__.startswith("transformers") for each in kind.__mro__)
 
 
-def ask(
+def answer(
     model: Thing,
     x: Tensor,
     keep: Tensor | None,
@@ -88,11 +88,11 @@ def position_offset(model: Thing, inputs: Inputs) -> int | None:
     if not takes(model, "position_ids"):
         return None
     x = inputs.make(2, LENGTH, seed=0)
-    plain = ask(model, x, None, None)
+    plain = answer(model, x, None, None)
     pad: int | None = getattr(model.config, "pad_token_id", None)
     for offset in (0, *((pad + 1,) if isinstance(pad, int) else ())):
         try:
-            change = worst(plain, ask(model, x, None, torch.arange(LENGTH), offset=offset))
+            change = worst(plain, answer(model, x, None, torch.arange(LENGTH), offset=offset))
         except Exception:
             continue
         if change.share <= other_share(inputs, x, plain, 4):
@@ -134,10 +134,8 @@ def gives_cache(subject: Subject) -> bool:
         output = subject.thing(input_ids=x, use_cache=True)
     except Exception:
         return False
-    return (
-        _cache_name(subject.thing) is not None
-        and getattr(output, _cache_name(subject.thing) or "", None) is not None
-    )
+    name = _cache_name(subject.thing)
+    return name is not None and getattr(output, name, None) is not None
 
 
 def _cache_name(model: Thing) -> str | None:

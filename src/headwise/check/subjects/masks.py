@@ -16,17 +16,11 @@ from torch import Tensor
 
 from headwise.check.inputs import Inputs
 from headwise.check.subjects.signature import Thing
+from headwise.check.subjects.subject import LENGTH
 from headwise.core.masks import Explicit, Padding
 
-LENGTH = 6
-_KEEP = (
-    True,
-    True,
-    False,
-    True,
-    False,
-    True,
-)  # whatever is seen or hidden, and causal too, some key has a reader
+# whatever is seen or hidden, and causal too, some key has a reader; LENGTH of each
+_KEEP = (True, True, False, True, False, True)
 _PAIRS = (
     (1, 0, 1, 0, 1, 1),
     (1, 1, 0, 1, 0, 1),

@@ -11,7 +11,7 @@ from torch import Tensor
 from headwise.check.claims import Claims
 from headwise.check.inputs import Tokens
 from headwise.check.subjects.hugging_face import (
-    ask,
+    answer,
     cannot_call,
     causal_by_name,
     gives_cache,
@@ -28,6 +28,8 @@ from headwise.check.subjects.signature import Thing, parameters
 from headwise.check.subjects.subject import LENGTH, RECURRENT, Subject, device_and_dtype
 from headwise.core.errors import HeadwiseError
 
+_LIVES = ("cast", "save", "copy")  # from_pretrained fills what the meta device leaves empty
+
 
 def parts_of(
     model: Thing, claims: Claims, make: Callable[[], Thing] | None, *, who: str
@@ -41,9 +43,9 @@ def parts_of(
         raise _takes_no_tokens(who, model)
     inputs = tokens_of(model, config)
     if getattr(model.config, "is_encoder_decoder", False):
-        return _both(model, inputs, claims, who)
+        return _both(model, inputs, claims, make, who)
     caused = causal_by_name(model)
-    subject = Subject(type(model).__name__, model, inputs, ask, layers=layers_of(config), make=make)
+    subject = Subject(type(model).__name__, model, inputs, answer, layers=layers_of(config), make=make)
     subject.assumed += [f"takes tokens below {inputs.vocabulary}", _reads(model, inputs, who)]
     subject.takes_keep = takes(model, "attention_mask")
     offset = position_offset(model, inputs)
@@ -55,13 +57,13 @@ def parts_of(
         subject.assumed.append(
             f"positions are passed as position_ids{after}, counted from the mask where there is one"
         )
-        subject.call = lambda thing, x, keep, positions: ask(thing, x, keep, positions, offset=offset)
+        subject.call = lambda thing, x, keep, positions: answer(thing, x, keep, positions, offset=offset)
     else:
         subject.questions["shift"] = (
             "it takes no position_ids",
             "Pass call=, a function of the model, x and positions",
         )
-    subject.lives = ("cast", "save", "copy")  # from_pretrained fills what the meta device leaves empty
+    subject.lives = _LIVES
     if caused and not claims.bidirectional:
         subject.claimed = replace(claims, causal=True)
         subject.assumed.append(f"it must be causal, as {type(model).__name__} says")
@@ -76,7 +78,7 @@ def _reads(model: Thing, inputs: Tokens, who: str) -> str:
     x = inputs.make(2, LENGTH, seed=0)
     try:
         with torch.no_grad():
-            ask(model, x, None, None)
+            answer(model, x, None, None)
             output = model(input_ids=x.to(device_and_dtype(model)[0]))
     except Exception as error:
         raise cannot_call(who, model, error) from error
@@ -102,7 +104,7 @@ def _add_ways(subject: Subject) -> None:
     """The same model with its other implementation of attention, and while it makes a cache."""
     model = subject.thing
     if subject.start is not None:
-        subject.ways["with use_cache=True"] = lambda thing, x: ask(thing, x, None, None, use_cache=True)
+        subject.ways["with use_cache=True"] = lambda thing, x: answer(thing, x, None, None, use_cache=True)
     if getattr(model.config, "_attn_implementation", None) == "sdpa":
         subject.ways["eager attention"] = lambda thing, x: _eager(thing, subject, x)
     if subject.takes_keep:
@@ -118,7 +120,9 @@ def _eager(model: Thing, subject: Subject, x: Tensor) -> Tensor:
         model.set_attn_implementation("sdpa")
 
 
-def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, Subject]:
+def _both(
+    model: Thing, inputs: Tokens, claims: Claims, make: Callable[[], Thing] | None, who: str
+) -> dict[str, Subject]:
     """Encoder, decoder, and what the decoder reads of the encoder."""
     device = device_and_dtype(model)[0]
     source = inputs.make(1, 7, seed=5).to(device)
@@ -162,6 +166,7 @@ def _both(model: Thing, inputs: Tokens, claims: Claims, who: str) -> dict[str, S
     parts = {"encoder": encoder, "decoder": decoder, "memory": memory}
     x = inputs.make(2, LENGTH, seed=0)
     for part in parts.values():
+        part.make, part.lives = make, _LIVES
         part.questions["shift"] = (
             "it takes no position_ids",
             "Pass call=, a function of the model, x and positions",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.check.inputs import Inputs
-from headwise.check.subjects.masks import LENGTH
+from headwise.check.subjects.subject import LENGTH
 
 FAINT = 1e-3  # of the largest output
 

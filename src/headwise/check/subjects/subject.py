@@ -140,12 +140,21 @@ class Called(nn.Module):
 
 def copied(thing: Thing) -> Thing:
     """A copy of a module in evaluation, where it is small enough and can be copied; else None."""
-    if not isinstance(thing, nn.Module) or sum(p.numel() for p in thing.parameters()) > _COPIED:
+    if not isinstance(thing, nn.Module) or numbers(thing) > _COPIED:
         return None
     try:
         return copy.deepcopy(thing).eval()
     except Exception:  # whatever a foreign module raises
         return None
+
+
+def numbers(thing: object) -> int:
+    """How many numbers the parameters of a module hold; none where it is no module.
+
+    >>> numbers(nn.Linear(2, 3)), numbers(len)
+    (9, 0)
+    """
+    return sum(each.numel() for each in thing.parameters()) if isinstance(thing, nn.Module) else 0
 
 
 def device_and_dtype(thing: object) -> tuple[torch.device, torch.dtype]:

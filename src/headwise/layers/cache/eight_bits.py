@@ -21,7 +21,8 @@ def encode(
     tensor([ 1.0000, -0.5039,  0.0000])
     """
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    scale = (wide.abs().amax(-1, keepdim=True) / _MOST).to(torch.float32)
+    largest = wide.abs().amax(-1, keepdim=True) if x.shape[-1] else wide.new_zeros((*x.shape[:-1], 1))
+    scale = (largest / _MOST).to(torch.float32)
     # a token of zeros, or of numbers too small for a scale, is stored as zeros
     code = (wide / torch.where(scale > 0, scale, 1.0)).round().clamp(-_MOST, _MOST)
     return code.to(torch.int8), scale

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from headwise.core.flexible import ScoreChange, position_of
 from headwise.core.shapes import check_positive
 from headwise.layers.positions.distances import check_heads
 from headwise.layers.positions.encoding import PositionalEncoding
@@ -34,16 +35,17 @@ class ALiBi(PositionalEncoding):
     def __init__(self, heads: int) -> None:
         super().__init__()
         check_positive(heads, who="ALiBi", what="heads")
-        self.heads = heads
+        self.heads, self.all_heads, self.first = heads, heads, 0
 
     def slopes(
         self, device: torch.device | None = None, dtype: torch.dtype = torch.float32
     ) -> Float[Tensor, " heads"]:
         """The penalty of each head for one position of distance."""
-        power = 2 ** (self.heads.bit_length() - 1)
+        power = 2 ** (self.all_heads.bit_length() - 1)
         whole = 8.0 / power * torch.arange(1, power + 1, device=device, dtype=dtype)
         between = 4.0 / power * torch.arange(1, 2 * power, 2, device=device, dtype=dtype)
-        return torch.exp2(-torch.cat((whole, between[: self.heads - power])))
+        exponents = torch.cat((whole, between[: self.all_heads - power]))
+        return torch.exp2(-exponents[self.first : self.first + self.heads])
 
     def bias(
         self,
@@ -60,6 +62,20 @@ class ALiBi(PositionalEncoding):
         distance = (ahead - (key_positions - key_positions[..., -1:]).to(dtype)[..., None, :]).abs()
         distance = distance if distance.dim() == 3 else distance[None]
         return distance[:, None] * -self.slopes(q.device, dtype)[:, None, None]
+
+    def score_change(
+        self, query_positions: Int[Tensor, "*batch query"], key_positions: Int[Tensor, "*batch key"]
+    ) -> ScoreChange:
+        slopes = self.slopes(query_positions.device)
+
+        def change(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            distance = position_of(query_positions, row, query) - position_of(key_positions, row, key)
+            return score - slopes[head] * distance.abs()
+
+        return change
+
+    def keep_heads(self, first: int, count: int, of: int) -> None:
+        self.first, self.heads = self.first + first, count
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"

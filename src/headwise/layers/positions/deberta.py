@@ -53,6 +53,7 @@ class DeBERTa(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "He et al. 2020, arXiv 2006.03654, eqs. (2) to (4)"
+    per_head = (("query.weight", 0), ("query.bias", 0), ("key.weight", 0), ("key.bias", 0))
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headwise.core.errors import HeadwiseError
+from headwise.core.flexible import ScoreChange
 
 
 class PositionalEncoding(nn.Module):
@@ -29,6 +30,9 @@ class PositionalEncoding(nn.Module):
     - ``any_length``: defined at every position, beyond those it was trained on too;
     - ``cacheable``: a key, once encoded, stays valid when the sequence grows;
     - ``source``: where the formula is published.
+
+    ``per_head`` names the parameters that hold numbers for each head, and their axis of heads: a rank of a
+    layer that is split over heads keeps a share of them (``keep_heads``).
     """
 
     axes: int = 1
@@ -38,8 +42,9 @@ class PositionalEncoding(nn.Module):
     any_length: bool
     cacheable: bool
     source: str
+    per_head: tuple[tuple[str, int], ...] = ()
 
-    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, length * axes]:
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, "*length_axes"]:
         """What a layer takes where a call gives no positions: a count from 0.
 
         >>> PositionalEncoding().default_positions(3, torch.device("cpu"))
@@ -57,7 +62,7 @@ class PositionalEncoding(nn.Module):
         return torch.arange(length, device=device)
 
     def embed(
-        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
+        self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch_length_axes"]
     ) -> Float[Tensor, "batch length model_dim"]:
         """The embeddings with their positions added. A model calls it once, at its input."""
         return x
@@ -66,8 +71,8 @@ class PositionalEncoding(nn.Module):
         self,
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
-        query_positions: Int[Tensor, "*batch query"],
-        key_positions: Int[Tensor, "*batch key"],
+        query_positions: Int[Tensor, "*batch_query_axes"],
+        key_positions: Int[Tensor, "*batch_key_axes"],
     ) -> tuple[Float[Tensor, "batch heads query head_dim"], Float[Tensor, "batch kv_heads key head_dim"]]:
         """Queries and keys, turned by their positions."""
         return q, k
@@ -109,6 +114,41 @@ class PositionalEncoding(nn.Module):
         Raises NotImplementedError in an encoding that does not act on values, which no layer asks.
         """
         raise NotImplementedError(f"{type(self).__name__} does not act on the values")
+
+    def score_change(
+        self, query_positions: Int[Tensor, "*batch query"], key_positions: Int[Tensor, "*batch key"]
+    ) -> ScoreChange | None:
+        """The same bias said for one score at a time, for FlexAttention on a GPU; None if it cannot be."""
+        return None
+
+    def keep_heads(self, first: int, count: int, of: int) -> None:
+        """Become the encoding of ``count`` heads from ``first`` on, in place: a rank's share of all ``of``.
+
+        An encoding that computes numbers for each head, rather than holding them, overrides it.
+        """
+        for name, axis in self.per_head:
+            owner, _, leaf = name.rpartition(".")
+            module = self.get_submodule(owner)
+            whole: nn.Parameter | None = getattr(module, leaf)
+            if whole is not None:
+                share = _share(whole.detach(), axis, first, count, of, who=f"{type(self).__name__}.{name}")
+                setattr(module, leaf, nn.Parameter(share, requires_grad=whole.requires_grad))
+        if vars(self).get("heads") is not None:
+            vars(self)["heads"] = count
+
+
+def _share(whole: Tensor, axis: int, first: int, count: int, of: int, *, who: str) -> Tensor:
+    size = whole.shape[axis]  # several for each head in a projection, fewer than one for what kv heads share
+    if size * count % of:
+        raise HeadwiseError(
+            who=who,
+            what="its axis of heads",
+            expected=f"one that {of // count} ranks can share",
+            got=str(size),
+            why="Each rank keeps the numbers of its own heads",
+            do="Use fewer ranks, or an encoding with numbers for more heads",
+        )
+    return whole.narrow(axis, first * size // of, count * size // of).clone()
 
 
 def check_encoding(position: object, *, who: str) -> None:

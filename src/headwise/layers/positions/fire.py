@@ -46,6 +46,7 @@ class Fire(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Li et al. 2023, arXiv 2310.04418"
+    per_head = (("out.weight", 0), ("out.bias", 0))
 
     def __init__(self, heads: int, *, width: int = 32, threshold: float = 512.0, c: float = 0.1) -> None:
         super().__init__()

@@ -37,6 +37,7 @@ class ForgetGate(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Lin et al. 2025, arXiv 2503.02130, section 3"
+    per_head = (("gate.weight", 0), ("gate.bias", 0))
 
     def __init__(self, model_dim: int, heads: int, *, gate_bias: float = 0.0) -> None:
         super().__init__()

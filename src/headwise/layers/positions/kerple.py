@@ -32,6 +32,7 @@ class KerpleLog(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Chi et al. 2022, arXiv 2205.09921"
+    per_head = (("log_amplitude", 0), ("log_rate", 0))
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -83,6 +84,7 @@ class KerplePower(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Chi et al. 2022, arXiv 2205.09921"
+    per_head = (("log_amplitude", 0), ("logit_exponent", 0))
 
     def __init__(self, heads: int) -> None:
         super().__init__()

@@ -12,6 +12,8 @@ from headwise.layers.positions.encoding import PositionalEncoding
 def every_encoding() -> tuple[type[PositionalEncoding], ...]:
     """The encodings of this folder, by name: a new file is found without being named anywhere.
 
+    Left out is what others are built on: it has an abstract method, or a name that begins with ``_``.
+
     >>> [encoding.__name__ for encoding in every_encoding()][:3]
     ['ALiBi', 'BEiTTable', 'Chain']
     """
@@ -21,7 +23,9 @@ def every_encoding() -> tuple[type[PositionalEncoding], ...]:
     here = {
         encoding
         for encoding in _below(PositionalEncoding)
-        if encoding.__module__.startswith(f"{folder.__name__}.") and not encoding.__name__.startswith("_")
+        if encoding.__module__.startswith(f"{folder.__name__}.")
+        and not encoding.__name__.startswith("_")
+        and not _is_abstract(encoding)
     }
     return tuple(sorted(here, key=lambda encoding: encoding.__name__))
 
@@ -30,3 +34,8 @@ def _below(encoding: type[PositionalEncoding]) -> Iterator[type[PositionalEncodi
     for kind in encoding.__subclasses__():
         yield kind
         yield from _below(kind)
+
+
+def _is_abstract(encoding: type[PositionalEncoding]) -> bool:
+    methods = (getattr(encoding, name) for name in dir(encoding))
+    return any(getattr(method, "__isabstractmethod__", False) for method in methods)

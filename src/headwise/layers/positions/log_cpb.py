@@ -41,6 +41,7 @@ class LogCPB(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Liu et al. 2021, arXiv 2111.09883, section 3.3"
+    per_head = (("out.weight", 0),)
 
     def __init__(self, heads: int, window: Grid, *, width: int = 512) -> None:
         super().__init__()

@@ -44,6 +44,7 @@ class MixedRotary(Turning):
         check_even(head_dim, who="MixedRotary")
         check_base(base, who="MixedRotary")
         self.base = base
+        self.per_head = (("frequencies", 0),) if heads > 1 else ()
         self.frequencies = nn.Parameter(torch.empty(heads, head_dim // 2, 2))
         self.reset_parameters()
 

@@ -63,7 +63,7 @@ class MultimodalRotary(ScaledTurning):
             )
         self.sections, self.arrangement, self.axes = tuple(sections), arrangement, len(sections)
 
-    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, length * axes]:
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, "*length_axes"]:
         """Those of text: the same count from 0 on every axis."""
         return torch.arange(length, device=device)[:, None].expand(-1, self.axes)
 

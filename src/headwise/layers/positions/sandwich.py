@@ -40,7 +40,8 @@ class Sandwich(PositionalEncoding):
         check_positive(heads, who="Sandwich", what="heads")
         check_positive(dim, who="Sandwich", what="dim")
         check_base(base, who="Sandwich")
-        self.heads, self.dim, self.base = heads, dim, base
+        self.heads, self.all_heads, self.first = heads, heads, 0
+        self.dim, self.base = dim, base
 
     def bias(
         self,
@@ -57,8 +58,12 @@ class Sandwich(PositionalEncoding):
         with without_autocast(q.device):
             alike = at_queries @ at_keys.mT
         alike = alike if alike.dim() == 3 else alike[None]
-        ratio = 8.0 / self.heads * torch.arange(1, self.heads + 1, device=q.device, dtype=dtype)
+        numbers = torch.arange(1, self.heads + 1, device=q.device, dtype=dtype) + self.first
+        ratio = 8.0 / self.all_heads * numbers
         return alike[:, None] / ratio[:, None, None]
+
+    def keep_heads(self, first: int, count: int, of: int) -> None:
+        self.first, self.heads = self.first + first, count
 
     def _embedded(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         return torch.cat(cosines_and_sines(positions, self.dim, self.base, dtype), dim=-1)

@@ -68,6 +68,7 @@ class Shaw(PositionalEncoding):
         self.key_table = nn.Parameter(torch.empty(*shape, rows, head_dim))
         width = head_dim if value_dim is None else value_dim
         self.value_table = nn.Parameter(torch.empty(*shape, rows, width)) if values else None
+        self.per_head = () if heads is None else (("key_table", 0), ("value_table", 0))
         if not values:
             self.acts_on = ("scores",)
         self.reset_parameters()

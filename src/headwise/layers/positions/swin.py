@@ -39,6 +39,7 @@ class SwinTable(PositionalEncoding):
     any_length = False
     cacheable = True
     source = "Liu et al. 2021, arXiv 2103.14030, eq. (4)"
+    per_head = (("table", 1),)
     _more_rows = 0
 
     def __init__(self, heads: int, window: Grid, *, std: float = 0.02) -> None:

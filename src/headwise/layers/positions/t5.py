@@ -48,6 +48,7 @@ class T5Bias(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Raffel et al. 2019, arXiv 1910.10683, section 2.1"
+    per_head = (("table", 1),)
 
     def __init__(
         self,

@@ -46,6 +46,7 @@ class TransformerXL(PositionalEncoding):
     any_length = True
     cacheable = True
     source = "Dai et al. 2019, arXiv 1901.02860, section 3.3"
+    per_head = (("content_vector", 0), ("position_vector", 0), ("project.weight", 0))
 
     def __init__(
         self,

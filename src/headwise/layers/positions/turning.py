@@ -45,8 +45,8 @@ class Turning(PositionalEncoding):
         self,
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
-        query_positions: Int[Tensor, "*shape"],
-        key_positions: Int[Tensor, "*other_shape"],
+        query_positions: Int[Tensor, "*batch_query_axes"],
+        key_positions: Int[Tensor, "*batch_key_axes"],
     ) -> tuple[Float[Tensor, "batch heads query head_dim"], Float[Tensor, "batch kv_heads key head_dim"]]:
         length = self._length(query_positions, key_positions)
         at_queries = self._rotation(q, query_positions, length)
@@ -56,7 +56,7 @@ class Turning(PositionalEncoding):
         return self._turned(q, at_queries), self._turned(k, at_keys)
 
     def turn(
-        self, x: Float[Tensor, "batch heads length head_dim"], positions: Int[Tensor, "*shape"]
+        self, x: Float[Tensor, "batch heads length head_dim"], positions: Int[Tensor, "*batch_length_axes"]
     ) -> Float[Tensor, "batch heads length head_dim"]:
         """Queries or keys, turned by their positions."""
         return self._turned(x, self._rotation(x, positions, self._length(positions)))

@@ -80,7 +80,7 @@ def refuse(call: str, why: str) -> NoReturn:
     >>> refuse("layer.0", "It runs under torch.vmap or torch.func")
     Traceback (most recent call last):
     ...
-    headwise.core.errors.HeadwiseError: layer.0: a call to change must be one that plain Python makes, \
+    headwise.errors.HeadwiseError: layer.0: a call to change must be one that plain Python makes, \
 got another. It runs under torch.vmap or torch.func. Run the model without torch.compile, torch.jit, \
 torch.vmap and gradient checkpointing.
     """

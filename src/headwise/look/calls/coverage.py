@@ -8,7 +8,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from headwise.core.autocast import without_autocast
+from headwise.core.blocks import grouped_product
 from headwise.look.calls.call import AttentionCall
 
 _MOST_SCORES = 2**24  # recomputed for one check: 64 MiB in float32
@@ -155,15 +155,12 @@ def relative_difference(call: AttentionCall, rows: int | None = None) -> float:
     0.5
     """
     batch, heads, queries, _ = call.q.shape
-    keys, value_dim = call.v.shape[2:]
-    most = max(1, _MOST_SCORES // (batch * heads * keys))
+    most = max(1, _MOST_SCORES // (batch * heads * call.k.shape[2]))
     most = most if rows is None else min(most, rows)
     if queries > most:
         call = call.at(torch.linspace(0, queries - 1, most, device=call.q.device).long())
     weights = call.weights()
-    grouped = weights.reshape(batch, call.kv_heads, -1, keys)  # to repeat the values would take a copy
-    with without_autocast(weights.device):
-        recomputed = (grouped @ call.v.to(weights.dtype)).view(*weights.shape[:3], value_dim)
+    recomputed = grouped_product(weights, call.v.to(weights.dtype))
     return _largest(recomputed, call.output.to(recomputed.dtype))
 
 

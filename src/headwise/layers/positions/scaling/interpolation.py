@@ -62,7 +62,7 @@ class NTKAware(FrequencyScaling):
 
 @dataclass(frozen=True)
 class DynamicNTK(FrequencyScaling):
-    """``NTKAware`` with the factor ``factor * length / original_length - (factor - 1)`` where that exceeds 1.
+    """``NTKAware`` by ``factor * length / original_length - (factor - 1)``, where that is above 1.
 
     Up to ``original_length`` nothing changes. Peng et al. 2023, arXiv 2309.00071, section 3.3, and emozilla
     2023. Keys turned at one length do not fit queries turned at another, so either one length holds for all

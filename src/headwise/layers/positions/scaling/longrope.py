@@ -25,9 +25,9 @@ class LongRoPE(FrequencyScaling):
     all calls or nothing is cached. Raises HeadwiseError for lists that do not have one number above 0 for
     each pair, and for a factor below 1.
 
-    >>> scaling = LongRoPE(short=[1.0, 1.0], long=[1.0, 10.0], original_length=4096, factor=32.0)
+    >>> scaling = LongRoPE(short=[1.0, 1.0], long=[1.0, 4.0], original_length=4096, factor=32.0)
     >>> scaling(torch.tensor([1.0, 0.01]), 4096), scaling(torch.tensor([1.0, 0.01]), 4097)
-    (tensor([1.0000, 0.0100]), tensor([1.0000, 0.0010]))
+    (tensor([1.0000, 0.0100]), tensor([1.0000, 0.0025]))
     >>> round(scaling.attention_factor, 5)
     1.19024
     """

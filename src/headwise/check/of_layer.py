@@ -12,6 +12,7 @@ from headwise.check.claims import Claims
 from headwise.check.inputs import Inputs
 from headwise.check.recognise import conclude, quiet_evaluation, recognised, strengthened
 from headwise.check.subjects.signature import Thing
+from headwise.check.subjects.subject import copied
 from headwise.check.suite import chosen
 
 
@@ -53,6 +54,7 @@ def layer(
     """
     claims, names = Claims.read(expect), chosen(only)
     with quiet_evaluation(module):
+        untouched = copied(module)  # before it is called to find out how
         subject = recognised(module, call=call, inputs=inputs, who="check.layer")
-        subject.start, subject.make = start, make
+        subject.start, subject.make, subject.untouched = start, make, untouched
         return conclude({"": strengthened(subject)}, claims, names)

@@ -15,6 +15,7 @@ from headwise.check.subjects.hugging_face import is_config, is_hugging_face
 from headwise.check.subjects.model_parts import parts_of
 from headwise.check.subjects.signature import Thing
 from headwise.check.subjects.small import built
+from headwise.check.subjects.subject import copied
 from headwise.check.suite import chosen
 
 
@@ -49,6 +50,7 @@ def model(
         if is_hugging_face(model) and call is None:
             parts = parts_of(model, claims, make, who="check.model")
             return conclude({name: strengthened(part) for name, part in parts.items()}, claims, names)
+        untouched = copied(model)  # before it is called to find out how
         subject = recognised(model, call=call, inputs=inputs, who="check.model")
-        subject.start, subject.make = start, make
+        subject.start, subject.make, subject.untouched = start, make, untouched
         return conclude({"": strengthened(subject)}, claims, names)

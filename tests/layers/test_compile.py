@@ -1,0 +1,76 @@
+"""torch.compile: no graph breaks, equal results, and one compilation for many lengths.
+
+The backends here need no C++ compiler: they capture the graph, one of them differentiates it too, and run it
+op by op.
+"""
+
+import pytest
+import torch
+
+from headwise.core import Causal, Documents, Explicit, Padding, Prefix, SlidingWindow
+from tests.layers.encodings import ENCODINGS, layer_with, words
+
+LENGTH = 12
+KEEP = torch.arange(LENGTH) >= torch.tensor([[0], [4]])
+PAIRS = torch.rand(LENGTH, LENGTH, generator=torch.Generator().manual_seed(3)) > 0.3
+MASKS = {
+    "none": None,
+    "causal": Causal(),
+    "window": Causal() & SlidingWindow(3),
+    "padding": Padding(KEEP),
+    "causal and padding": Causal() & Padding(KEEP),
+    "documents": Documents((torch.arange(LENGTH) // 5)[None].expand(2, -1)),
+    "prefix": Prefix(3),
+    "explicit": Explicit(PAIRS),
+}
+# the same operations; a compiled graph may add in another order: some roundings of numbers of about 1
+CLOSE = {"rtol": 0.0, "atol": 64 * torch.finfo(torch.float64).eps}
+
+
+@pytest.fixture(autouse=True)
+def _forget_what_was_compiled():
+    torch.compiler.reset()
+
+
+def passed(module, x):
+    output = module(x)
+    return output.detach(), torch.autograd.grad(output.square().sum(), x)[0]
+
+
+def assert_compiles(layer, backend="eager"):
+    x = words(2, LENGTH, 8).requires_grad_()
+    compiled = torch.compile(layer, fullgraph=True, backend=backend)
+    for found, expected in zip(passed(compiled, x), passed(layer, x), strict=True):
+        torch.testing.assert_close(found, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_encoding_is_one_graph(name):
+    assert_compiles(layer_with(name, mask=Causal()))
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_every_mask_is_one_graph(mask):
+    assert_compiles(layer_with("alibi", mask=MASKS[mask]))
+
+
+@pytest.mark.parametrize(("name", "mask"), [("rotary, halves", "padding"), ("alibi", "window")])
+def test_the_backward_pass_is_one_graph_too(name, mask):
+    assert_compiles(layer_with(name, mask=MASKS[mask]), backend="aot_eager")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "mask"), [("rotary, halves", "causal"), ("alibi", "window")])
+def test_lengths_do_not_compile_anew(name, mask):
+    graphs = []
+
+    def counted(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    layer = layer_with(name, mask=MASKS[mask])
+    compiled = torch.compile(layer, fullgraph=True, backend=counted, dynamic=True)
+    for length in range(5, 14):
+        x = words(2, length, 8)
+        torch.testing.assert_close(compiled(x), layer(x), **CLOSE)
+    assert len(graphs) == 1
