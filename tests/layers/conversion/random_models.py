@@ -5,7 +5,7 @@ import transformers
 
 from headwise.layers.conversion import from_hugging_face
 
-VOCABULARY, LONGEST = 50, 40
+VOCABULARY, LONGEST = 50, 40  # texts of 21 tokens: further apart than the first buckets of T5 reach
 _BERT = {
     "vocab_size": VOCABULARY,
     "hidden_size": 16,
@@ -70,7 +70,13 @@ TRANSLATORS = {
     "t5, gated": (
         "T5ForConditionalGeneration",
         "T5Config",
-        {**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        {
+            **_T5,
+            "feed_forward_proj": "gated-gelu",
+            "tie_word_embeddings": False,
+            "relative_attention_num_buckets": 8,
+            "relative_attention_max_distance": 20,
+        },
     ),
 }
 ALL = {**ENCODERS, **DECODERS, **TRANSLATORS}
@@ -95,11 +101,11 @@ def both(family, **options):
     return network, from_hugging_face(network.state_dict(), network.config)
 
 
-def tokens(batch=2, length=9):
+def tokens(batch=2, length=21):
     return torch.randint(3, VOCABULARY, (batch, length), generator=torch.Generator().manual_seed(1))
 
 
-def keep(batch=2, length=9, *, left=0, right=0):
+def keep(batch=2, length=21, *, left=0, right=0):
     real = torch.ones(batch, length, dtype=torch.bool)
     real[1, :left] = False
     real[1, length - right :] = False

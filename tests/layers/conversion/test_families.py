@@ -35,7 +35,7 @@ def test_an_encoder_with_a_padded_row(family):
     network, ours = both(family)
     real = keep(right=3)
     x = tokens().masked_fill(~real, network.config.pad_token_id)
-    segments = {"segments": (torch.arange(9) > 4).long().expand(2, -1)} if family == "bert" else {}
+    segments = {"segments": (torch.arange(21) > 8).long().expand(2, -1)} if family == "bert" else {}
     named = {"token_type_ids": segments["segments"]} if segments else {}
     out = network(x, attention_mask=real.long(), **named).last_hidden_state
     assert type(ours) is TokenModel
@@ -67,7 +67,7 @@ def test_a_decoder_writes_the_same(family):
 @torch.no_grad()
 def test_a_translator(family):
     network, ours = both(family)
-    source, target, real = tokens(), tokens(length=7), keep(right=3)
+    source, target, real = tokens(), tokens(length=17), keep(right=3)
     out = network(input_ids=source, attention_mask=real.long(), decoder_input_ids=target).logits
     assert type(ours) is Transformer
     close(ours(source, target, keep=real), out, family)
@@ -114,6 +114,15 @@ def test_every_number_of_the_file_is_in_the_model_and_is_a_copy(family):
         for weight in given.values():
             weight.zero_()
     assert sum(parameter.sum().item() for parameter in ours.parameters()) == before
+
+
+@torch.no_grad()
+def test_windows_before_layers_had_names():
+    network = theirs("qwen2, windows")
+    config = network.config.to_dict()
+    assert config.pop("layer_types") == ["full_attention", "sliding_attention"]
+    ours = from_hugging_face(network.state_dict(), config)
+    close(ours(tokens()), network(tokens()).logits, "qwen2")
 
 
 def test_dropout_comes_along_and_sleeps():
