@@ -78,9 +78,26 @@ from headwise.layers import (
     YaRN,
     grid_positions,
 )
+from headwise.layers.conversion import (
+    attention_from_torch,
+    attention_to_torch,
+    block_from_torch,
+    block_to_torch,
+    from_hugging_face,
+    fuse_qkv,
+    pairs_of_function,
+    pairs_of_weights,
+    qkv_order,
+    read_safetensors,
+    reorder_pairs,
+    sharing,
+    split_qkv,
+    tiles_to_blocks,
+    with_pairs,
+)
 from headwise.layers.parallel import ContextParallel, tensor_parallel
 from headwise.layers.parallel.checks import check_can_be_split, check_linear
-from headwise.layers.transformer import Sample, TokenEmbedding, generate
+from headwise.layers.transformer import PostNorm, Sample, TokenEmbedding, generate, make_blocks
 from headwise.look import (
     Coverage,
     Head,
@@ -283,6 +300,25 @@ def one_token():
 def saved(tmp):
     inspect_text(PLAIN_ATTENTION, "1,2,3", save=tmp / "saved")
     return tmp / "saved"
+
+
+BERT = {"model_type": "bert", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 9, "intermediate_size": 8, "max_position_embeddings": 4}  # fmt: skip
+QUERY = "encoder.layer.0.attention.self.query.weight"
+LLAMA = {"model_type": "llama", "tie_word_embeddings": True}
+
+
+def bert_weights(**changed):
+    """The weights of a BERT of zeros, by transformers' names."""
+    from transformers import BertConfig, BertModel
+
+    given = BertModel(BertConfig(**BERT), add_pooling_layer=False).state_dict()
+    return {**given, **changed}
+
+
+def two_norms():
+    block = make_blocks(1, 8, attention=lambda width: MultiHeadAttention(width, 2))[0]
+    block.mlp = PostNorm(block.mlp.layer, block.mlp.norm)
+    return block
 
 
 # (what is called, with a folder to play in; words the message must hold)
@@ -523,6 +559,30 @@ BAD_CALLS = {
     "a split of no linear layer": (lambda tmp: check_linear(layer, "keys", 2, axis=0), "split_linears: rows must be names of linear layers in the block, got 'keys'"),
     "columns that do not split": (lambda tmp: check_linear(layer, "output", 3, axis=1), "split_linears: the columns of 'output' must be a multiple of the 3 ranks, got 8"),
     "what the other process refused": (lambda tmp: read_answer({"error": dict.fromkeys(PARTS, "it")}), "it: it must be it, got it"),
+    "a state dict by position": (lambda tmp: from_hugging_face([x], BERT), "from_hugging_face: weights must be a state dict, or the path of a safetensors file, got list"),
+    "a family nobody knows": (lambda tmp: from_hugging_face({}, {"model_type": "bloom"}), "model_type must be one of bert, gpt2, mpnet, t5, llama, mistral, qwen2, qwen3, got 'bloom'"),
+    "weights that are not there": (lambda tmp: from_hugging_face({"new.weight": x}, BERT), "bert: the weights must be the 21 that the configuration asks for, got 21 missing (embeddings.word_embeddings.weight, ", "and 1 unknown (new.weight)"),
+    "weights of another width": (lambda tmp: from_hugging_face(bert_weights(**{QUERY: torch.ones(4, 8)}), BERT), f"bert: {QUERY} must be floating point of shape [8, 8], got float32 of shape [4, 8]"),
+    "tied weights that differ": (lambda tmp: from_hugging_face({"lm_head.weight": x, "embed_tokens.weight": x + 1}, LLAMA), "llama: lm_head.weight must be equal to embed_tokens.weight, got other numbers"),
+    "a configuration without its sizes": (lambda tmp: from_hugging_face({}, {"model_type": "bert"}), "bert: num_hidden_layers must be a whole number above 0 in the configuration, got None"),
+    "a configuration of another formula": (lambda tmp: from_hugging_face({}, {**BERT, "position_embedding_type": "relative_key"}), "bert: position_embedding_type must be 'absolute', got 'relative_key'", "this conversion does not know"),
+    "weights in a pickle": (lambda tmp: read_safetensors(tmp / "model.bin"), "read_safetensors: the path must be a .safetensors file, or a folder that holds one, got", "can run code"),
+    "a folder without a configuration": (lambda tmp: from_hugging_face(tmp), "the file must be the configuration of a model in JSON, got", "It cannot be read (No such file or directory)"),
+    "keys and values of two widths": (lambda tmp: attention_from_torch(torch.nn.MultiheadAttention(8, 2, kdim=4, vdim=6)), "attention_from_torch: kdim and vdim must be equal, got 4 and 6"),
+    "a rotary layer for PyTorch": (lambda tmp: attention_to_torch(MultiHeadAttention(8, 2, position=Rotary())), "attention_to_torch: position must be what nn.MultiheadAttention can do, got Rotary"),
+    "a block of no class of PyTorch's": (lambda tmp: block_from_torch(torch.nn.Identity()), "block_from_torch: the layer must be an nn.TransformerEncoderLayer or an nn.TransformerDecoderLayer, got Identity"),
+    "a block of two kinds of norm": (lambda tmp: block_to_torch(two_norms()), "block_to_torch: norms must be all before or all after their layers, got PreNorm, PostNorm"),
+    "fused rows that do not divide": (lambda tmp: split_qkv(torch.zeros(10), 2), "split_qkv: the rows must be a multiple of 2 + 2 * 2, the heads of queries, keys and values, got 10"),
+    "fused rows in no order": (lambda tmp: fuse_qkv(x, x, x, 2, order="mixed"), "order must be 'parts' or 'groups', got 'mixed'"),
+    "code of another order": (lambda tmp: qkv_order(lambda rows: rows.flip(-1).chunk(3, -1), 2, 2, 4), "qkv_order: what split gives must be the rows of 2 query and 2 key/value heads in order 'parts' or 'groups', got other rows"),
+    "heads in tiles that do not share": (lambda tmp: tiles_to_blocks(torch.zeros(6), 6, 4), "tiles_to_blocks: heads must be a multiple of kv_heads=4, got 6"),
+    "rows in tiles that do not divide": (lambda tmp: tiles_to_blocks(torch.zeros(7), 6, 2), "tiles_to_blocks: the weight must be a multiple of 6 heads along dim=0, got of shape [7]"),
+    "heads that share at random": (lambda tmp: sharing(lambda q, k, v: q + 1, 4, 2), "sharing: what attend gives must be 4 heads that read 2 in blocks or in tiles, got heads that read [1, 1, 1, 1]"),
+    "rotary rows that do not divide": (lambda tmp: reorder_pairs(torch.zeros(7), 2, to="halves"), "reorder_pairs: the rows must be a multiple of heads=2, got of shape [7]"),
+    "more rotary rows than there are": (lambda tmp: reorder_pairs(torch.zeros(8), 2, to="halves", dims=6), "reorder_pairs: dims must be from 2 to head_dim=4, got 6"),
+    "pairs of a layer without any": (lambda tmp: with_pairs(layer, "halves"), "with_pairs: the layer's position must be an encoding that turns queries and keys in one of the two layouts"),
+    "code that does not turn": (lambda tmp: pairs_of_function(lambda rows, positions: rows, 8), "pairs_of_function: the turn of dimension 0 must be into dimension 1 or 4, got one that moves dimensions [0]"),
+    "weights that show no pairs": (lambda tmp: pairs_of_weights(torch.ones(8, 4), 2), "row lengths must be above 0.99 or below -0.99, got 0.00"),
     "a cache of four bits": (lambda tmp: KVCache(bits=4), "KVCache: bits must be 8, or None to store keys as they come, got 4"),
     "values of other tokens": (lambda tmp: KVCache().append(q, q[:, :, :3]), "KVCache: v must be float32 [2, 4, 5, value_dim], got float32 of shape [2, 4, 3, 8]"),
     "a gradient in eight bits": (lambda tmp: KVCache(bits=8).append(q.clone().requires_grad_(), q), "keys and values must be without a gradient, got some that require one", "torch.no_grad()"),

@@ -15,6 +15,7 @@ EAGER = (
     "headwise.core",
     "headwise.core.masks",
     "headwise.layers",
+    "headwise.layers.conversion",
     "headwise.layers.parallel",
     "headwise.layers.positions",
     "headwise.models",

@@ -50,6 +50,7 @@ class MultiHeadAttention(nn.Module):
         scale: what scores are multiplied by, ``1 / sqrt(head_dim)`` unless given; T5 has 1.0.
         gate: multiplies what heads give, by what the input says: ``GatePerHead`` or ``GatePerChannel``.
         bias: whether the four projections have one.
+        output_bias: the same for the output projection alone, ``bias`` unless given; Qwen2 has none there.
         dropout: share of attention weights dropped in training.
 
     Raises HeadwiseError if sizes do not divide, or if an option or an input does not fit.
@@ -81,6 +82,7 @@ class MultiHeadAttention(nn.Module):
         scale: float | None = None,
         gate: OutputGate | None = None,
         bias: bool = True,
+        output_bias: bool | None = None,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -102,7 +104,8 @@ class MultiHeadAttention(nn.Module):
         self.query = nn.Linear(model_dim, heads * self.head_dim, bias=bias)
         self.key = nn.Linear(self.memory_dim, self.kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(self.memory_dim, self.kv_heads * self.value_dim, bias=bias)
-        self.output = nn.Linear(heads * self.value_dim, model_dim, bias=bias)
+        output_bias = bias if output_bias is None else output_bias
+        self.output = nn.Linear(heads * self.value_dim, model_dim, bias=output_bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

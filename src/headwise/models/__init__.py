@@ -1,5 +1,6 @@
 """Opens trained models: by short name from installed packages, from folders, from your own code."""
 
+from headwise.models.conversion import as_headwise
 from headwise.models.model import Model
 from headwise.models.opening import DEFAULT, open_model, open_text_model
 from headwise.models.text import EncodedText, Reading, TextModel
@@ -10,6 +11,7 @@ __all__ = [
     "Model",
     "Reading",
     "TextModel",
+    "as_headwise",
     "open_model",
     "open_text_model",
 ]
