@@ -9,6 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention
+from headwise.core.shapes import described
+from headwise.layers.cache.kv_cache import KVCache
+from headwise.layers.cache.memory_cache import MemoryCache
+from headwise.layers.cache.turn import Turn
 from headwise.layers.layer_arguments import check_embeddings, check_options, check_sizes, token_positions
 from headwise.layers.positions import PositionalEncoding, Rotary
 
@@ -35,12 +39,11 @@ class MultiHeadLatentAttention(nn.Module):
     Scores are over ``sqrt(head_dim + rotary_dim)`` unless ``scale`` is given. DeepSeek-AI 2024, arXiv
     2405.04434, section 2.1; the same in DeepSeek-V3, arXiv 2412.19437, section 2.1.1.
 
-    A cache stores ``Latents``, ``kv_rank + rotary_dim`` numbers a token, whatever the number of heads::
+    A cache stores ``Latents``, ``kv_rank + rotary_dim`` numbers a token, whatever the number of heads. Any
+    ``KVCache`` will do; or keep the latents yourself, of which the queries are the last::
 
         held = layer.compress(x, positions)                            # of the tokens so far
-        new = layer.compress(token, positions)                         # of those that come
-        held = Latents(*(torch.cat(pair, 1) for pair in zip(held, new)))
-        output = layer(token, latents=held, positions=positions)       # queries are the last of the latents
+        output = layer(x[:, -1:], latents=held, positions=positions[-1:])
 
     With few queries the latents are never opened: ``W_k_h`` moves to the query, ``W_v_h`` behind the average,
     and the heads attend to the latents themselves. Both ways are the same sums in another order; the one with
@@ -67,8 +70,10 @@ class MultiHeadLatentAttention(nn.Module):
     >>> x = torch.randn(2, 10, 64)
     >>> layer(x).shape
     torch.Size([2, 10, 64])
-    >>> last = layer(x[:, 9:], latents=layer.compress(x), positions=torch.tensor([9]))
-    >>> torch.allclose(last, layer(x)[:, 9:], atol=1e-5)
+    >>> from headwise.layers import KVCache
+    >>> cache = KVCache()
+    >>> steps = torch.cat([layer(token, cache=cache) for token in x.split(1, dim=1)], dim=1)
+    >>> torch.allclose(steps, layer(x), atol=1e-5)
     True
     """
 
@@ -118,18 +123,28 @@ class MultiHeadLatentAttention(nn.Module):
         mask: Mask | None = None,
         positions: Int[Tensor, "*batch query"] | None = None,
         latents: Latents | None = None,
+        cache: KVCache | None = None,
     ) -> Float[Tensor, "batch query model_dim"]:
-        """Attend from ``x`` to the tokens of ``latents``, of which ``x`` are the last, or to ``x`` itself."""
-        latents = self.compress(x, positions) if latents is None else latents
+        """Attend from ``x`` to the tokens of ``latents``, of which ``x`` are the last, or to ``x`` itself.
+
+        With a ``cache`` the tokens of ``x`` come after those that it holds, as in ``MultiHeadAttention``.
+        """
         check_embeddings(x, self.model_dim, self.output.weight, what="x", who=_WHO)
+        both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
+        if cache is not None:
+            _check_cache(cache, latents)
+            turn = Turn(cache, self.position, x, memory=None, mask=both, heads=self.heads, who=_WHO)
+            positions = turn.positions(positions)
+        positions = token_positions(x, positions, self.position, who=_WHO)
+        latents = self.compress(x, positions) if latents is None else latents
+        if cache is not None:
+            cached = turn.store(latents.turned[:, None], latents.latent[:, None], positions, positions)
+            latents, both = Latents(cached.v[:, 0], cached.k[:, 0]), cached.mask(turn.mask)
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         plain, turning = q.split((self.head_dim, self.rotary_dim), dim=-1)
-        turned, _ = self._turned(turning, token_positions(x, positions, self.position, who=_WHO))
-        both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
-        attend = (
-            self._closed if self._closed_is_cheaper(x.shape[1], latents.latent.shape[1]) else self._opened
-        )
-        heads = attend(plain, turned, latents, both)
+        turned, _ = self._turned(turning, positions)
+        closed = self._closed_is_cheaper(x.shape[1], latents.latent.shape[1])
+        heads = (self._closed if closed else self._opened)(plain, turned, latents, both)
         mixed: Tensor = self.output(heads.transpose(1, 2).flatten(-2))
         return mixed
 
@@ -165,7 +180,6 @@ class MultiHeadLatentAttention(nn.Module):
 
     def _turned(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """What stands at these positions, turned as queries are and as keys are."""
-        x = x.contiguous()  # part of a wider row, where pairs may not lie side by side
         return self.position.rotate(x, x, positions, positions)
 
     def _closed_is_cheaper(self, queries: int, keys: int) -> bool:
@@ -190,4 +204,20 @@ def _check_turns(position: PositionalEncoding | None) -> None:
         got=f"{type(position).__name__}, which acts on the {' and the '.join(position.acts_on)}",
         why="Only the part of rotary_dim numbers knows where a token stands",
         do="Pass a Rotary; what acts on embeddings belongs before the layer",
+    )
+
+
+def _check_cache(cache: object, latents: Latents | None) -> None:
+    """Refuse a cache beside latents, which say the same, and one for a memory, which no call here has."""
+    if latents is None and not isinstance(cache, MemoryCache):
+        return
+    raise HeadwiseError(
+        who=_WHO,
+        what="cache",
+        expected="a KVCache" if latents is None else "None where latents are given",
+        got=described(cache),
+        why="This layer attends to its own tokens"
+        if latents is None
+        else "Both say which tokens came before",
+        do="Pass cache=KVCache() and the same one at each step" if latents is None else "Pass one of the two",
     )

@@ -38,8 +38,9 @@ class Turn:
         memory: Tensor | None,
         mask: Mask | None,
         heads: int,
+        who: str = "MultiHeadAttention",
     ) -> None:
-        self.cache = _checked(cache, position, crosses=memory is not None)
+        self.cache = _checked(cache, position, crosses=memory is not None, who=who)
         self.axes: int = position.axes
         self.x, self.raw = x, memory
         self.remembers = isinstance(self.cache, MemoryCache) and self.cache.filled
@@ -113,10 +114,10 @@ def _fitting(keep: Tensor, keys: int) -> Tensor:
     return keep[:, -keys:] if keys <= keep.shape[1] else pad(keep, (0, keys - keep.shape[1]))
 
 
-def _checked(cache: object, position: PositionalEncoding, *, crosses: bool) -> KVCache:
+def _checked(cache: object, position: PositionalEncoding, *, crosses: bool, who: str) -> KVCache:
     if not isinstance(cache, KVCache) or (crosses and not isinstance(cache, MemoryCache)):
         raise HeadwiseError(
-            who="MultiHeadAttention",
+            who=who,
             what="cache",
             expected="a MemoryCache where a memory is given" if crosses else "a KVCache, or None",
             got=described(cache),
@@ -127,7 +128,7 @@ def _checked(cache: object, position: PositionalEncoding, *, crosses: bool) -> K
         )
     if not position.cacheable:
         raise HeadwiseError(
-            who="MultiHeadAttention",
+            who=who,
             what="position",
             expected="an encoding that claims to be cacheable",
             got=repr(position),
