@@ -36,8 +36,11 @@ VIEWS = {
 @pytest.mark.parametrize("length", [LENGTH, 1])
 @pytest.mark.parametrize("name", FORMS)
 def test_a_view_turns_as_its_copy(name, length):
-    """To a rounding of each product: numbers side by side and numbers apart are turned by other instructions."""
-    encoding, positions = FORMS[name](HEADS * HEAD_DIM, HEADS), torch.arange(7, 7 + length)
+    """To a rounding of each product: other instructions turn numbers side by side and numbers apart."""
+    encoding, positions = (
+        FORMS[name](HEADS * HEAD_DIM, HEADS).requires_grad_(False),
+        torch.arange(7, 7 + length),
+    )
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         q, k = words(2, 1, HEADS, length, HEAD_DIM).to(dtype)
         for view, lying in VIEWS.items():

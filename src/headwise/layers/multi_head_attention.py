@@ -217,7 +217,7 @@ class MultiHeadAttention(nn.Module):
             cached = cached.copy() if outlives else cached
             k, v, memory_positions, mask = cached.k, cached.v, cached.positions, cached.mask(turn.mask)
             features = cached.features
-        bias = score_terms(self.position, positions, memory_positions, features)
+        bias = score_terms(self.position, q, positions, memory_positions, features)
         value_bias = value_terms(self.position, positions, memory_positions)
         scale = self.scale * self.position.content_scale
         how = How(mask=mask, bias=bias, scale=scale, softcap=self.softcap, sinks=logits_of(self.sinks, q))

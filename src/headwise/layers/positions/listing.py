@@ -13,7 +13,7 @@ def every_encoding() -> tuple[type[PositionalEncoding], ...]:
     """The encodings of this folder, by name: a new file is found without being named anywhere.
 
     >>> [encoding.__name__ for encoding in every_encoding()][:3]
-    ['ALiBi', 'BEiTTable', 'Chain']
+    ['ALiBi', 'AxialRotary', 'BEiTTable']
     """
     folder = import_module(__package__ or "")
     for module in walk_packages(folder.__path__, f"{folder.__name__}."):
