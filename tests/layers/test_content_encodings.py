@@ -224,3 +224,24 @@ def test_a_query_of_nan_spoils_its_own_row_alone(name):
     output = layer(bad)
     assert output[0, LENGTH - 1].isnan().all()
     torch.testing.assert_close(output[1], alone[1], **EXACT)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("name", ["transformer-xl", "deberta", "deberta, buckets"])
+def test_what_depends_on_no_query_is_made_once_for_a_call(monkeypatch, name, chained):
+    """The projected table and the sinusoids of the keys, however many blocks of queries read them."""
+    force_small_blocks(monkeypatch)
+    layer, x, calls = layer_of(name), tokens(), []
+    kind = type(layer.position)
+    make = "_waves" if name == "transformer-xl" else "_rows"
+    made = getattr(kind, make)
+    monkeypatch.setattr(kind, make, lambda *given: (calls.append(1), made(*given))[1])
+    by_itself = layer(x, mask=Causal())
+    if chained:
+        layer.position = Chain(layer.position, form("shaw"))
+        layer(x, mask=Causal())
+    assert len(calls) == 1 + chained
+    monkeypatch.setattr(kind, "prepare", lambda *_: None)
+    if not chained:
+        torch.testing.assert_close(layer(x, mask=Causal()), by_itself, **EXACT)
+        assert len(calls) > 3, "one for each block"

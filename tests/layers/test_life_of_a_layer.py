@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headwise.core import Causal, Padding
-from headwise.layers import MultiHeadAttention
+from headwise.layers import GatePerHead, MultiHeadAttention, NormAfterRotation, Sinks
 from tests.layers.encodings import ENCODINGS
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
@@ -90,15 +90,33 @@ def test_built_on_meta_then_filled(name):
     shapes = layer(torch.empty(2, 5, 8, device="meta"))
     assert shapes.shape == (2, 5, 8)
     layer.to_empty(device="cpu")
-    for module in layer.modules():
-        if hasattr(module, "reset_parameters"):
-            module.reset_parameters()
-    layer.reset_parameters()
+    for parameter in layer.parameters():
+        torch.nn.init.constant_(parameter, torch.nan)
+    layer.reset_parameters()  # of all it was given, too
     twin = build(name)
     twin.load_state_dict(layer.state_dict())
     x = torch.randn(2, 5, 8)
     assert torch.equal(layer(x), twin(x))
+    assert layer(x).isfinite().all()
     assert not layer.query.bias.any()
+
+
+def test_building_a_layer_leaves_its_encoding_as_it_was_and_resetting_draws_all_anew():
+    position, norm, gate = ENCODINGS["t5"](8, 4), torch.nn.RMSNorm(2), GatePerHead(8, 4)
+    table = position.table.detach().clone()
+    torch.nn.init.constant_(norm.weight, 3.0)
+    layer = MultiHeadAttention(
+        8, 4, position=position, head_norm=NormAfterRotation(norm, norm), sinks=Sinks(4), gate=gate
+    )
+    assert torch.equal(position.table, table)
+    assert norm.weight.eq(3.0).all()
+    before = gate.projection.weight.detach().clone()
+    torch.nn.init.constant_(layer.sinks.logits, 5.0)
+    layer.reset_parameters()
+    assert not torch.equal(position.table, table)
+    assert not torch.equal(gate.projection.weight, before)
+    assert norm.weight.eq(1.0).all()
+    assert not layer.sinks.logits.any()
 
 
 @every_encoding

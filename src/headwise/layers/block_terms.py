@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from headwise.layers.positions import PositionalEncoding
 
 def score_terms(
     position: PositionalEncoding,
+    q: Float[Tensor, "batch heads query head_dim"],
     query_positions: Int[Tensor, "*batch query"],
     key_positions: Int[Tensor, "*batch key"],
     features: Float[Tensor, "batch heads key"] | None = None,
@@ -21,12 +23,13 @@ def score_terms(
 
     >>> from headwise.layers.positions import ALiBi
     >>> at, x = torch.arange(4), torch.zeros(1, 1, 1, 2)
-    >>> score_terms(ALiBi(heads=1), at, at)(x, x, slice(2, 3), slice(0, 1), None)
+    >>> score_terms(ALiBi(heads=1), x, at, at)(x, x, slice(2, 3), slice(0, 1), None)
     tensor([[[[-0.0078]]]])
     """
     if "scores" not in position.acts_on:
         return None
-    return partial(_score_terms, position, query_positions, key_positions, features)
+    prepared = position.prepare(key_positions, torch.promote_types(q.dtype, torch.float32))
+    return partial(_score_terms, position, query_positions, key_positions, features, prepared)
 
 
 def value_terms(
@@ -51,6 +54,7 @@ def _score_terms(
     query_positions: Tensor,
     key_positions: Tensor,
     features: Tensor | None,
+    prepared: Callable[[slice], object] | None,
     q: Tensor,
     k: Tensor,
     rows: slice | Tensor,
@@ -58,7 +62,8 @@ def _score_terms(
     visible: Tensor | None,
 ) -> Tensor:
     bias: Callable[..., Tensor] = position.bias
-    more = {} if features is None else {"features": features[..., columns]}
+    more: dict[str, object] = {} if features is None else {"features": features[..., columns]}
+    more |= {} if prepared is None else {"prepared": prepared(columns)}
     at_queries, at_keys = _at(query_positions, rows, position), _at(key_positions, columns, position)
     return bias(q, k, at_queries, at_keys, visible, **more)
 

@@ -9,7 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core import HeadwiseError, Mask, attention
+from headwise.core.shapes import described
 from headwise.layers.cache.kv_cache import KVCache
+from headwise.layers.cache.memory_cache import MemoryCache
 from headwise.layers.cache.turn import Turn
 from headwise.layers.layer_arguments import check_embeddings, check_options, check_sizes, token_positions
 from headwise.layers.positions import PositionalEncoding, Rotary
@@ -41,9 +43,7 @@ class MultiHeadLatentAttention(nn.Module):
     ``cache=KVCache()``, or keep the ``Latents`` yourself::
 
         held = layer.compress(x, positions)                            # of the tokens so far
-        new = layer.compress(token, positions)                         # of those that come
-        held = Latents(*(torch.cat(pair, 1) for pair in zip(held, new)))
-        output = layer(token, latents=held, positions=positions)       # queries are the last of the latents
+        output = layer(x[:, -1:], latents=held, positions=positions[-1:])
 
     With few queries the latents are never opened: ``W_k_h`` moves to the query, ``W_v_h`` behind the average,
     and the heads attend to the latents themselves. Both ways are the same sums in another order; the one with
@@ -70,8 +70,10 @@ class MultiHeadLatentAttention(nn.Module):
     >>> x = torch.randn(2, 10, 64)
     >>> layer(x).shape
     torch.Size([2, 10, 64])
-    >>> last = layer(x[:, 9:], latents=layer.compress(x), positions=torch.tensor([9]))
-    >>> torch.allclose(last, layer(x)[:, 9:], atol=1e-5)
+    >>> from headwise.layers import KVCache
+    >>> cache = KVCache()
+    >>> steps = torch.cat([layer(token, cache=cache) for token in x.split(1, dim=1)], dim=1)
+    >>> torch.allclose(steps, layer(x), atol=1e-5)
     True
     """
 
@@ -130,6 +132,7 @@ class MultiHeadLatentAttention(nn.Module):
         both = mask if self.mask is None else self.mask if mask is None else self.mask & mask
         check_embeddings(x, self.model_dim, self.output.weight, what="x", who=_WHO)
         if cache is not None:
+            _check_cache(cache, latents)
             turn = Turn(cache, self.position, x, memory=None, mask=both, heads=self.heads, who=_WHO)
             positions = turn.positions(positions)
         at = token_positions(x, positions, self.position, who=_WHO)
@@ -179,7 +182,6 @@ class MultiHeadLatentAttention(nn.Module):
 
     def _turned(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """What stands at these positions, turned as queries are and as keys are."""
-        x = x.contiguous()  # part of a wider row, where pairs may not lie side by side
         return self.position.rotate(x, x, positions, positions)
 
     def _closed_is_cheaper(self, queries: int, keys: int) -> bool:
@@ -204,4 +206,20 @@ def _check_turns(position: PositionalEncoding | None) -> None:
         got=f"{type(position).__name__}, which acts on the {' and the '.join(position.acts_on)}",
         why="Only the part of rotary_dim numbers knows where a token stands",
         do="Pass a Rotary; what acts on embeddings belongs before the layer",
+    )
+
+
+def _check_cache(cache: object, latents: Latents | None) -> None:
+    """Refuse a cache beside latents, which say the same, and one for a memory, which no call here has."""
+    if latents is None and not isinstance(cache, MemoryCache):
+        return
+    raise HeadwiseError(
+        who=_WHO,
+        what="cache",
+        expected="a KVCache" if latents is None else "None where latents are given",
+        got=described(cache),
+        why="This layer attends to its own tokens"
+        if latents is None
+        else "Both say which tokens came before",
+        do="Pass cache=KVCache() and the same one at each step" if latents is None else "Pass one of the two",
     )

@@ -23,6 +23,7 @@ from headwise.layers.layer_arguments import (
 )
 from headwise.layers.layer_call import Attended, Call, Given, How
 from headwise.layers.positions import NoPosition, PositionalEncoding
+from headwise.layers.resetting import reset
 from headwise.layers.sinks import Sinks, logits_of
 
 
@@ -106,10 +107,19 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(self.memory_dim, self.kv_heads * self.value_dim, bias=bias)
         output_bias = bias if output_bias is None else output_bias
         self.output = nn.Linear(heads * self.value_dim, model_dim, bias=output_bias)
-        self.reset_parameters()
+        self._draw_projections()
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew (Glorot and Bengio 2010) and set the biases to zero."""
+        """Draw the weights anew (Glorot and Bengio 2010), set the biases to zero, and reset the parts given.
+
+        Those are the encoding, the norms of heads, sinks and gate, which building the layer leaves alone.
+        """
+        for part in (self.position, self.head_norm, self.sinks, self.gate):
+            if isinstance(part, nn.Module):
+                reset(part)
+        self._draw_projections()
+
+    def _draw_projections(self) -> None:
         for projection in (self.query, self.key, self.value, self.output):
             nn.init.xavier_uniform_(projection.weight)
             if projection.bias is not None:
@@ -228,7 +238,7 @@ class MultiHeadAttention(nn.Module):
             cached = cached.copy() if outlives else cached
             k, v, memory_positions, mask = cached.k, cached.v, cached.positions, cached.mask(turn.mask)
             features = cached.features
-        bias = score_terms(self.position, positions, memory_positions, features)
+        bias = score_terms(self.position, q, positions, memory_positions, features)
         value_bias = value_terms(self.position, positions, memory_positions)
         score_change = self.position.score_change(positions, memory_positions) if q.is_cuda else None
         scale = self.scale * self.position.content_scale

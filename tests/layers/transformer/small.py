@@ -13,9 +13,11 @@ from headwise.layers import (
     LanguageModel,
     Learned,
     MultiHeadAttention,
+    NormBeforeRotation,
     PostNorm,
     Rotary,
     Sinusoidal,
+    T5Bias,
     TokenEmbedding,
     TokenModel,
     Transformer,
@@ -53,6 +55,26 @@ def alibi():
     return LanguageModel(TokenEmbedding(VOCABULARY, MODEL_DIM, std=1.0), stack)
 
 
+def t5():
+    """T5: one bias by buckets in all layers, the far ones reached soon; no scale, no biases."""
+    position = T5Bias(2, buckets=8, max_distance=12, bidirectional=False, std=1.0)
+    attention = partial(MultiHeadAttention, heads=2, position=position, scale=1.0, bias=False)
+    stack = Decoder(blocks(attention=attention, norm=nn.RMSNorm), norm=nn.RMSNorm(MODEL_DIM))
+    return LanguageModel(TokenEmbedding(VOCABULARY, MODEL_DIM, std=1.0), stack)
+
+
+def qwen3():
+    """Qwen 3: grouped queries, heads wider than their share, and a norm of queries and of keys."""
+
+    def attention(model_dim, **options):
+        norms = [nn.RMSNorm(6, eps=1e-6) for _ in range(2)]
+        options |= {"head_norm": NormBeforeRotation(*norms), "position": Rotary(1e6), "bias": False}
+        return MultiHeadAttention(model_dim, heads=4, kv_heads=2, head_dim=6, **options)
+
+    stack = Decoder(blocks(attention=attention, norm=nn.RMSNorm, mlp=GatedMLP), norm=nn.RMSNorm(MODEL_DIM))
+    return LanguageModel(TokenEmbedding(VOCABULARY, MODEL_DIM, std=1.0), stack)
+
+
 def bert():
     """An encoder: post-norm, learned positions, segments, a norm after the embedding."""
     words = TokenEmbedding(
@@ -74,7 +96,7 @@ def translator():
     return Transformer(TokenModel(words, encoder), LanguageModel(words, decoder))
 
 
-WRITERS = {"gpt": gpt, "llama": llama, "alibi": alibi}
+WRITERS = {"gpt": gpt, "llama": llama, "alibi": alibi, "t5": t5, "qwen3": qwen3}
 MODELS = {**WRITERS, "bert": bert}
 
 

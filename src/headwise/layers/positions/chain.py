@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 
 import torch
@@ -77,6 +77,7 @@ class Chain(PositionalEncoding):
         key_positions: Int[Tensor, "*batch key"],
         visible: Bool[Tensor, "#batch #heads query key"] | None,
         features: Float[Tensor, "batch features key"] | None = None,
+        prepared: Sequence[object] | None = None,
     ) -> Float[Tensor, "#batch #heads query key"]:
         if "scores" not in self.acts_on:
             return super().bias(q, k, query_positions, key_positions, visible)
@@ -85,13 +86,23 @@ class Chain(PositionalEncoding):
             parts = list(
                 features.split_with_sizes([_sets(encoding) * q.shape[1] for encoding in self], dim=1)
             )
+        made = [None] * len(self.encodings) if prepared is None else prepared
         added = []
-        for encoding, part in zip(self, parts, strict=True):
+        for encoding, part, of_call in zip(self, parts, made, strict=True):
             if "scores" in encoding.acts_on:
                 bias: Callable[..., Tensor] = encoding.bias
-                more = {"features": part} if _sets(encoding) else {}
+                more: dict[str, object] = {"features": part} if _sets(encoding) else {}
+                more |= {} if of_call is None else {"prepared": of_call}
                 added.append(bias(q, k, query_positions, key_positions, visible, **more))
         return reduce(torch.add, added)
+
+    def prepare(
+        self, key_positions: Int[Tensor, "*batch key"], dtype: torch.dtype
+    ) -> Callable[[slice], object] | None:
+        of_each = [encoding.prepare(key_positions, dtype) for encoding in self]
+        if all(made is None for made in of_each):
+            return None
+        return lambda columns: [None if made is None else made(columns) for made in of_each]
 
     def features(
         self, x: Float[Tensor, "batch length model_dim"]

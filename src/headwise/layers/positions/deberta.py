@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +19,13 @@ from headwise.layers.positions.encoding import PositionalEncoding
 from headwise.layers.positions.tables import check_width, entries_read, read
 
 _SCORES_AT_ONCE = 2**21  # of some keys with the rows of the table that a block of queries reads
+
+
+class Rows(NamedTuple):
+    """The table as queries meet it and as keys meet it, an entry in each column."""
+
+    of_keys: Float[Tensor, "heads head_dim entries"]
+    of_queries: Float[Tensor, "heads head_dim entries"]
 
 
 class DeBERTa(PositionalEncoding):
@@ -106,28 +115,39 @@ class DeBERTa(PositionalEncoding):
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
         visible: Bool[Tensor, "#batch #heads query key"] | None,
+        prepared: Rows | None = None,
     ) -> Float[Tensor, "batch heads query key"]:
         check_heads(q, self.heads, who="DeBERTa")
         check_width(q, self.head_dim, who="DeBERTa", what="head_dim", why="Rows are projected to that width")
         with without_autocast(q.device):
             q, k = wide(q), wide(k)
             behind = differences(query_positions, key_positions)
-            asked = read(q @ self._rows(self.key, q).mT, self._entry(behind))
+            rows = self._rows(q.dtype) if prepared is None else prepared
+            asked = read(q @ rows.of_keys, self._entry(behind))
             third = self._entry(behind if self.third_row == "released" else -behind).mT
-            bias: Tensor = (asked + self._by_keys(k, third)) * (3 * self.head_dim) ** -0.5
+            bias: Tensor = (asked + self._by_keys(k, rows.of_queries, third)) * (3 * self.head_dim) ** -0.5
             return bias
+
+    def prepare(
+        self, key_positions: Int[Tensor, "*batch key"], dtype: torch.dtype
+    ) -> Callable[[slice], object] | None:
+        with without_autocast(self.table.device):
+            rows = self._rows(dtype)
+        return lambda columns: rows  # whatever the keys
 
     def _entry(self, behind: Tensor) -> Tensor:
         return self.bucket(behind).clamp(-self.span, self.span - 1).long() + self.span
 
-    def _rows(self, projection: nn.Linear, like: Tensor) -> Tensor:
-        weight, added = projection.weight.to(like), projection.bias
-        rows = nn.functional.linear(self.table.to(like), weight, None if added is None else added.to(like))
-        return rows.view(-1, self.heads, self.head_dim).transpose(0, 1)
+    def _rows(self, dtype: torch.dtype) -> Rows:
+        return Rows(self._projected(self.key, dtype), self._projected(self.query, dtype))
 
-    def _by_keys(self, k: Tensor, entry: Tensor) -> Tensor:
+    def _projected(self, projection: nn.Linear, dtype: torch.dtype) -> Tensor:
+        weight, added = projection.weight.to(dtype), projection.bias
+        rows = nn.functional.linear(self.table.to(dtype), weight, None if added is None else added.to(dtype))
+        return rows.view(-1, self.heads, self.head_dim).permute(1, 2, 0)
+
+    def _by_keys(self, k: Tensor, rows: Tensor, entry: Tensor) -> Tensor:
         """``k_n . Q[entry]`` as ``[batch heads query key]``; some keys at a time, as each meets many rows."""
-        rows = self._rows(self.query, k).mT
         most = max(1, _SCORES_AT_ONCE // (k.shape[0] * rows.shape[0] * rows.shape[-1]))
         groups = self.heads // k.shape[1]
         scores = []

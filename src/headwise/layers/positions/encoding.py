@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -88,11 +90,22 @@ class PositionalEncoding(nn.Module):
         """What is added to the scaled scores of these queries and keys; called for a block of queries.
 
         ``k`` holds at least every key that ``visible`` shows to one of the queries. Where ``features`` gives
-        a tensor, that of these keys comes as one more argument, ``features=``.
+        a tensor, that of these keys comes as one more argument, ``features=``; what ``prepare`` makes for
+        them as ``prepared=``.
 
         Raises NotImplementedError in an encoding that does not act on scores, which no layer asks.
         """
         raise NotImplementedError(f"{type(self).__name__} does not act on the scores")
+
+    def prepare(
+        self, key_positions: Int[Tensor, "*batch key"], dtype: torch.dtype
+    ) -> Callable[[slice], object] | None:
+        """What ``bias`` would otherwise make anew in each block of a call, made once for all keys; or None.
+
+        Asked for the columns of a block, it gives what ``bias`` gets as one more argument, ``prepared=``.
+        ``dtype`` is that of the scores, float32 or better.
+        """
+        return None
 
     def features(
         self, x: Float[Tensor, "batch length model_dim"]

@@ -76,5 +76,17 @@ def _turn_halves(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def _turn_neighbours(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    as_complex = torch.view_as_complex(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2))
-    return torch.view_as_real(as_complex * torch.complex(cosine, sine)).flatten(-2)
+    turned = _as_complex(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2)) * torch.complex(cosine, sine)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+def _as_complex(two: Tensor) -> Tensor:
+    """``[..., 2]`` as complex numbers, copied where two numbers do not lie as one complex number would."""
+    if torch.compiler.is_compiling() or not _lie_as_complex(two):  # compiled code cannot ask for an offset
+        two = two.clone(memory_format=torch.contiguous_format)
+    return torch.view_as_complex(two)
+
+
+def _lie_as_complex(two: Tensor) -> bool:
+    *strides, within = two.stride()
+    return within == 1 and not any(where % 2 for where in (two.storage_offset(), *strides))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -84,6 +86,7 @@ class TransformerXL(PositionalEncoding):
         query_positions: Int[Tensor, "*batch query"],
         key_positions: Int[Tensor, "*batch key"],
         visible: Bool[Tensor, "#batch #heads query key"] | None,
+        prepared: Float[Tensor, "*batch 1 key width"] | None = None,
     ) -> Float[Tensor, "batch heads query key"]:
         check_heads(q, self.heads, who="TransformerXL")
         check_width(q, self.head_dim, who="TransformerXL", what="head_dim", why="u and v have that width")
@@ -97,11 +100,20 @@ class TransformerXL(PositionalEncoding):
                 asked @ projection
             )  # what each query makes of the parts of R: [batch heads query model_dim]
             if self.max_distance is None:
-                of_position = self._turned(asked, query_positions) @ self._waves(key_positions, q.dtype).mT
+                waves = self._waves(key_positions, q.dtype) if prepared is None else prepared
+                of_position = self._turned(asked, query_positions) @ waves.mT
             else:
                 of_position = self._clipped(asked, query_positions, key_positions, self.max_distance)
             bias: Tensor = (of_content + of_position) * self.head_dim**-0.5
             return bias
+
+    def prepare(
+        self, key_positions: Int[Tensor, "*batch key"], dtype: torch.dtype
+    ) -> Callable[[slice], object] | None:
+        if self.max_distance is not None:
+            return None
+        waves = self._waves(key_positions, dtype)
+        return lambda columns: waves[..., columns, :]
 
     def _clipped(
         self, asked: Tensor, query_positions: Tensor, key_positions: Tensor, max_distance: int

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from headwise.core import HeadwiseError, Mask
 from headwise.core.shapes import check_positive, described
 from headwise.layers.cache import KVCache, MemoryCache
+from headwise.layers.resetting import reset_children
 from headwise.layers.transformer.mlp import MLP
-from headwise.layers.transformer.resetting import reset_children
 from headwise.layers.transformer.residual import PreNorm, Residual
 
 OfWidth = Callable[[int], nn.Module]

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headwise.core.inputs import check_dropout
-from headwise.layers.transformer.resetting import reset_children
+from headwise.layers.resetting import reset_children
 
 
 class Residual(nn.Module):

@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headwise.core import Padding
-from headwise.layers.transformer.resetting import reset_children
+from headwise.layers.resetting import reset_children
 from headwise.layers.transformer.token_model import LanguageModel, TokenModel
 
 

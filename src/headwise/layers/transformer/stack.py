@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from headwise.core import Causal, HeadwiseError, Mask
 from headwise.layers.cache import KVCache
+from headwise.layers.resetting import reset_children
 from headwise.layers.transformer.block import Block, BlockCache
-from headwise.layers.transformer.resetting import reset_children
 
 
 class Stack(nn.Module):

@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from headwise.core import Mask, Padding
 from headwise.layers.cache import KVCache
+from headwise.layers.resetting import reset_children
 from headwise.layers.transformer.block import BlockCache
-from headwise.layers.transformer.resetting import reset_children
 from headwise.layers.transformer.stack import Stack
 from headwise.layers.transformer.token_embedding import TokenEmbedding
 

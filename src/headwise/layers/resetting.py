@@ -14,8 +14,16 @@ def reset_children(module: nn.Module) -> None:
     >>> reset_children(layer)
     """
     for child in module.children():
-        reset = getattr(child, "reset_parameters", None)
-        if callable(reset):
-            reset()
-        else:
-            reset_children(child)
+        reset(child)
+
+
+def reset(module: nn.Module) -> None:
+    """Call ``reset_parameters`` of a module, or of what is below it.
+
+    >>> reset(torch.nn.Linear(2, 2))
+    """
+    own = getattr(module, "reset_parameters", None)
+    if callable(own):
+        own()
+    else:
+        reset_children(module)
