@@ -164,6 +164,8 @@ def relative_difference(call: AttentionCall, rows: int | None = None) -> float:
     grouped = weights.reshape(batch, call.kv_heads, -1, keys)  # to repeat the values would take a copy
     with without_autocast(weights.device):
         recomputed = (grouped @ call.v.to(weights.dtype)).view(*weights.shape[:3], value_dim)
+        if call.terms is not None and call.terms.of_values is not None:
+            recomputed += call.terms.value_bias(weights, slice(0, weights.shape[2]), slice(0, keys))
     return _largest(recomputed, call.output.to(recomputed.dtype))
 
 
