@@ -16,14 +16,14 @@ from torch.overrides import TorchFunctionMode
 
 from headwise.core.watched import watching
 from headwise.look.calls.call import AttentionCall
-from headwise.look.calls.change import Change, Spot, refuse
+from headwise.look.calls.change import Change, Spot, in_a_trace, refuse
 from headwise.look.calls.coverage import Coverage
 from headwise.look.calls.fused import FUSED, read_fused
 from headwise.look.calls.handwritten import read_found
 from headwise.look.calls.late import late_calls
 from headwise.look.calls.missed import missed
-from headwise.look.calls.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
-from headwise.look.calls.own import OWN, is_inside_own, is_one_kernel_call, read_own
+from headwise.look.calls.multi_head import MULTI_HEAD, body, fast_path_was_open, heads_of_call
+from headwise.look.calls.own import OWN, is_computed_again, is_one_kernel_call, read_own
 from headwise.look.calls.places import Places
 from headwise.look.calls.plain import outside_transforms, unwrapped, wrapped
 from headwise.look.calls.running import Running
@@ -134,10 +134,10 @@ class _Watcher(TorchFunctionMode):
             return self._multi_head(args, given)
         if func is OWN:
             return self._own(args, given)
-        if not self.inside_own and is_inside_own(sys._getframe(1)):
-            return func(*args, **given)  # for gradients, as when a block is computed again
+        if not self.inside_own and is_computed_again(sys._getframe(1)):
+            return func(*args, **given)
         output = func(*args, **given)
-        if self._in_a_trace():
+        if in_a_trace(changing=self.change is not None):
             return output
         if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
             made = sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>")
@@ -155,12 +155,8 @@ class _Watcher(TorchFunctionMode):
     def _multi_head(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         if fast_path_was_open(self.running.innermost, args):
             self.coverage.fast_path_off = True
-        token = running_heads.set(int(args[4]) if len(args) > 4 else int(kwargs["num_heads"]))
-        try:
-            with self:
-                return self.body(*args, **kwargs)
-        finally:
-            running_heads.reset(token)
+        with heads_of_call(args, kwargs), self:
+            return self.body(*args, **kwargs)
 
     def _own(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         path, transformed = self.running.path, wrapped(args)
@@ -175,20 +171,15 @@ class _Watcher(TorchFunctionMode):
             output = OWN(*args, **kwargs)
         if transformed and self.change is not None:
             refuse(path or "the model", "It runs under torch.vmap or torch.func")
-        if not self._in_a_trace() and (transformed or type(output).__name__ == "FakeTensor"):
+        if in_a_trace(changing=self.change is not None):
+            return output
+        if transformed or type(output).__name__ == "FakeTensor":
             self.gave.add(path)
             self.coverage.miss(_TRANSFORMED if transformed else _FAKE)
-        elif not self._in_a_trace():
-            self._after_module("")
-            make = partial(read_own, args, kwargs, output)
-            return self.give(lambda: make(self.places.of(path, "headwise"), self.number), Spot(output))
-        return output
-
-    def _in_a_trace(self) -> bool:
-        """Whether a trace is being made, which would record our own steps."""
-        if torch._C._is_tracing() and self.change is not None:
-            refuse("the model", "A trace of it is being made, which would hold the change")
-        return bool(torch._C._is_tracing())
+            return output
+        self._after_module("")
+        make = partial(read_own, args, kwargs, output)
+        return self.give(lambda: make(self.places.of(path, "headwise"), self.number), Spot(output))
 
     def _fused(
         self,
