@@ -1,11 +1,11 @@
-"""headwise's own layers: each call of attention is seen once, as what it was given says, and read as it is."""
+"""headwise's own layers: each call of attention is seen once, and says what the layer says."""
 
 import pytest
 import torch
 
 from headwise.core import Causal, Documents, Padding, Prefix, SlidingWindow, block, blocks
 from headwise.layers import ALiBi, CoPE, KVCache, MultiHeadAttention, Shaw, Sinks
-from headwise.look import InMemory, OnDisk, Recording, record, watch
+from headwise.look import InMemory, OnDisk, load, record, save, watch
 from tests.look.models import exact, seen
 from tests.look.plainly import Text
 from tests.look.recorded import check, recorded
@@ -155,8 +155,8 @@ def test_a_saved_recording_opens_the_same_maps(tmp_path):
     layer, x = layer_of("ALiBi, softcap, sinks, window"), torch.randn(1, LENGTH, HEADS * HEAD_DIM)
     (tmp_path / "kept").mkdir()
     recording = recorded(layer, x, keep=OnDisk(tmp_path / "kept"))
-    recording.save(tmp_path / "saved")
-    loaded = Recording.load(tmp_path / "saved")
+    save(recording, tmp_path / "saved")
+    loaded = load(tmp_path / "saved")
     with torch.no_grad():
         wanted = layer.with_weights(x).weights.dense()
     torch.testing.assert_close(loaded.map(0).dense(), wanted, atol=EXACT, rtol=0)
