@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from jaxtyping import Float
 from torch import Tensor
 from torch.overrides import handle_torch_function
@@ -12,7 +14,7 @@ from headwise.core.inputs import check_inputs
 from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.masks import Fused, Mask
 from headwise.core.sinks import sinks_of_queries
-from headwise.core.watched import to_be_told
+from headwise.core.watched import in_pieces, to_be_told
 
 
 def attention(
@@ -83,8 +85,10 @@ def attention(
     if bias is None and softcap is None and value_bias is None and kernel_fits:
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
-            return _fused(q, k, v, served, scores, dropout)
-    return in_blocks(q, k, v, scores, dropout, value_bias)
+            with nullcontext() if sinks is None else in_pieces():
+                return _fused(q, k, v, served, scores, dropout)
+    with in_pieces():
+        return in_blocks(q, k, v, scores, dropout, value_bias)
 
 
 def attention_weights(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch.overrides import has_torch_function
 
 _watchers = 0  # that have asked and not been told yet
+_pieces = 0  # attention that is running in several calls, in code that is being compiled
 
 
 @contextmanager
@@ -38,3 +39,34 @@ def to_be_told() -> bool:
     False
     """
     return not torch.compiler.is_compiling() and _watchers > 0 and has_torch_function((None,))
+
+
+def in_pieces() -> AbstractContextManager[None]:
+    """A block in which attention is not the one call of the kernel that it would look like.
+
+    It matters to a watcher of compiled code alone, who cannot be told.
+
+    >>> with in_pieces():
+    ...     is_in_pieces()
+    False
+    """
+    return _in_pieces() if torch.compiler.is_compiling() and _watchers > 0 else nullcontext()
+
+
+def is_in_pieces() -> bool:
+    """Whether code is being compiled for a watcher whose calls of the kernel are not what attention is.
+
+    >>> is_in_pieces()
+    False
+    """
+    return _pieces > 0
+
+
+@contextmanager
+def _in_pieces() -> Iterator[None]:
+    global _pieces
+    _pieces += 1
+    try:
+        yield
+    finally:
+        _pieces -= 1

@@ -14,7 +14,7 @@ from torch._higher_order_ops.flex_attention import flex_attention as flex_operat
 from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
-from headwise.core.watched import watching
+from headwise.core.watched import is_in_pieces, watching
 from headwise.look.calls.call import AttentionCall
 from headwise.look.calls.change import Change, Spot, in_a_trace, refuse
 from headwise.look.calls.coverage import Coverage
@@ -126,7 +126,8 @@ class _Watcher(TorchFunctionMode):
             # torch cannot trace its own Tensor.unflatten under any mode
             output = torch.unflatten(*args, **given) if func is _UNFLATTEN else func(*args, **given)
             if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
-                self.compiled.append((self.running.traced.path, args, given, output))
+                known = None if is_in_pieces() else given
+                self.compiled.append((self.running.traced.path, args, known, output))
             elif func is flex_operator:
                 self.compiled.append((self.running.traced.path, None, None, None))
             return output
