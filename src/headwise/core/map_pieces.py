@@ -104,7 +104,7 @@ def _piece(rows: Tensor, columns: slice, scores: Tensor, weights: Tensor, sinks:
     mass = torch.ones_like(largest).masked_fill_(empty, 0.0)
     if sinks is not None:
         of_keys = log_normalizer
-        log_normalizer = torch.logaddexp(of_keys, sinks).masked_fill_(empty, -torch.inf)
+        log_normalizer = torch.logaddexp(of_keys, sinks)
         mass = (of_keys - log_normalizer).exp().masked_fill_(empty, 0.0)
         weights *= mass[..., None]
     elif empty.any():
