@@ -171,7 +171,7 @@ def test_the_backward_pass_is_no_second_call(name, kept, monkeypatch):
     wanted = layer.query.weight.grad.clone()
     layer.zero_grad()
     with record(layer) as recording:
-        torch.autograd.backward(layer(x).sum())  # a method of the tensor would keep the watcher out
+        torch.autograd.backward(layer(x).sum())
     assert exact(layer.query.weight.grad, wanted)
     assert recording.layers[""].calls == 1
     assert recording.coverage.complete

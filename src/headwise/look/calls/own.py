@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
 from torch import Tensor
-from torch.utils import checkpoint
 
 from headwise.core import Causal, Mask, Padding, attention
 from headwise.core.block import Block
@@ -18,7 +16,6 @@ from headwise.look.calls.place import Place
 from headwise.look.calls.terms import Terms
 
 OWN: Any = attention
-_ROOM = attention.__module__.removesuffix("attention")
 
 
 def read_own(
@@ -70,19 +67,6 @@ def is_one_kernel_call(q: Tensor, k: Tensor, given: Mapping[str, Any]) -> bool:
         return False
     mask = given.get("mask")
     return mask is None or mask.fused(q.shape[2], k.shape[2]) is not None
-
-
-def is_computed_again(frame: FrameType | None) -> bool:
-    """Whether that frame is a block of attention that is computed again for its gradients.
-
-    >>> import sys
-    >>> is_computed_again(sys._getframe())
-    False
-    """
-    start = frame
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_ROOM):
-        frame = frame.f_back
-    return frame is not start and frame is not None and frame.f_code.co_filename == checkpoint.__file__
 
 
 def _seen(mask: Mask | None, q: Tensor, k: Tensor) -> tuple[Alignment | None, Tensor | None]:

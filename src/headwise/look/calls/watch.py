@@ -23,7 +23,7 @@ from headwise.look.calls.handwritten import read_found
 from headwise.look.calls.late import late_calls
 from headwise.look.calls.missed import missed
 from headwise.look.calls.multi_head import MULTI_HEAD, body, fast_path_was_open, heads_of_call
-from headwise.look.calls.own import OWN, is_computed_again, is_one_kernel_call, read_own
+from headwise.look.calls.own import OWN, is_one_kernel_call, read_own
 from headwise.look.calls.places import Places
 from headwise.look.calls.plain import outside_transforms, unwrapped, wrapped
 from headwise.look.calls.running import Running
@@ -96,7 +96,6 @@ class _Watcher(TorchFunctionMode):
         self.change = change
         self.compiled: list[tuple[Any, ...]] = []
         self.trail = Trail()
-        self.inside_own = False
         self.body = body()
         self.number, self.places = 0, Places(running)
         self.gave: set[str] = set()
@@ -135,8 +134,6 @@ class _Watcher(TorchFunctionMode):
             return self._multi_head(args, given)
         if func is OWN:
             return self._own(args, given)
-        if not self.inside_own and is_computed_again(sys._getframe(1)):
-            return func(*args, **given)
         output = func(*args, **given)
         if in_a_trace(changing=self.change is not None):
             return output
@@ -162,12 +159,8 @@ class _Watcher(TorchFunctionMode):
     def _own(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         path, transformed = self.running.path, wrapped(args)
         if transformed and is_one_kernel_call(args[0], args[1], kwargs):
-            self.inside_own = True
-            try:
-                with watching(-1), self:
-                    return OWN(*args, **kwargs)
-            finally:
-                self.inside_own = False
+            with watching(-1), self:  # by its pieces, which the kernel's rules read
+                return OWN(*args, **kwargs)
         with watching(-1):
             output = OWN(*args, **kwargs)
         if transformed and self.change is not None:
