@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from jaxtyping import Float
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
 from headwise.core.block import BiasFunction, Block, Scores, ValueBiasFunction
 from headwise.core.blocks import in_blocks, probabilities
@@ -12,6 +15,7 @@ from headwise.core.inputs import check_inputs
 from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.masks import Fused, Mask
 from headwise.core.sinks import sinks_of_queries
+from headwise.core.watched import in_pieces, to_be_told
 
 
 def attention(
@@ -61,20 +65,39 @@ def attention(
             [0.1192, 0.8808, 0.0000],
             [0.1065, 0.1065, 0.7870]])
     """
+    if to_be_told():  # the whole call: what happens inside looks like other calls
+        told: Tensor = handle_torch_function(
+            attention,
+            (),
+            q,
+            k,
+            v,
+            mask=mask,
+            bias=bias,
+            scale=scale,
+            softcap=softcap,
+            sinks=sinks,
+            dropout=dropout,
+            value_bias=value_bias,
+            score_change=score_change,
+        )
+        return told
     check_inputs(q, k, v, mask=mask, bias=bias, softcap=softcap, dropout=dropout)
     queries, keys = q.shape[2], k.shape[2]
-    how = _scores(q, mask, bias, scale, softcap, sinks)
+    scores = _scores(q, mask, bias, scale, softcap, sinks)
     # elsewhere these fall back to a kernel that builds the whole matrix
     kernel_fits = keys > 0 and kernel_can(q.shape[-1], v.shape[-1]) and (dropout == 0 or q.is_cuda)
     if bias is None and softcap is None and value_bias is None and kernel_fits:
         served = Fused() if mask is None else mask.fused(queries, keys)
         if served is not None:
-            return _fused(q, k, v, served, how, dropout)
+            with nullcontext() if sinks is None else in_pieces():
+                return _fused(q, k, v, served, scores, dropout)
     plain = dropout == 0 and softcap is None and sinks is None and value_bias is None and keys > 0
     plain = plain and v.shape[-1] == q.shape[-1] >= 16 and q.element_size() <= 4
     if q.is_cuda and is_flexible(mask, bias, score_change, plain):
-        return flexible_attention(q, k, v, mask=mask, score_change=score_change, scale=how.scale)
-    return in_blocks(q, k, v, how, dropout, value_bias)
+        return flexible_attention(q, k, v, mask=mask, score_change=score_change, scale=scores.scale)
+    with in_pieces():
+        return in_blocks(q, k, v, scores, dropout, value_bias)
 
 
 def attention_weights(

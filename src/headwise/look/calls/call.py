@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from headwise.core import AttentionMap, Causal, Explicit, Mask, Padding, attention_weights
+from headwise.core import AttentionMap, BiasFunction, Causal, Explicit, Mask, Padding, attention_weights
 from headwise.look.calls.corner import UpperLeftCausal
+from headwise.look.calls.terms import Terms
 
 HIDING = -9e3  # what is added to hide: exp of it is 0 in every dtype, and -10,000, a little off, is usual
 Alignment = Literal["upper left", "lower right"]
@@ -22,13 +23,17 @@ class ScoreInputs(TypedDict):
     """The keyword arguments of ``headwise.core.attention_weights``."""
 
     mask: Mask | None
-    bias: Tensor | None
+    bias: Tensor | BiasFunction | None
     scale: float
+    softcap: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionCall:
     """One call of attention, seen while a model ran: ``P = softmax(scale * Q K^T + bias)``, ``output = P V``.
+
+    Our own layers may cap scores, ``softcap * tanh(scale * Q K^T / softcap)``, and have ``terms``: what an
+    encoding adds to scores and to outputs, made where it is asked for.
 
     The tensors are detached but not copied: use them inside the callback, or clone what you keep.
 
@@ -38,7 +43,7 @@ class AttentionCall:
       with more keys than queries.
     - ``scale`` is the number actually used. A model that scales its queries first has 1.0 here.
     - ``sinks`` are scores of extra columns that take probability and have no value, or None.
-    - ``kind`` is "fused", "multi_head_attention_forward" or "softmax": how the model computes it.
+    - ``kind`` is "headwise", "fused", "multi_head_attention_forward" or "softmax": how the model computes it.
     - ``module`` is the path of the innermost module that was running, ``number`` the order of the call.
       ``occurrence`` counts the calls that this module had made before in the same pass of the model, as one
       module may call many times; ``layer`` names both.
@@ -64,6 +69,8 @@ class AttentionCall:
     bias: Float[Tensor, "#batch #heads #query key"] | None = None
     causal: Alignment | None = None
     sinks: Float[Tensor, "batch heads query sink"] | None = None
+    softcap: float | None = None
+    terms: Terms | None = None
     dropout: float = 0.0
     kind: str = "fused"
     module: str = ""
@@ -106,14 +113,16 @@ class AttentionCall:
         return masks[0] & masks[1] if len(masks) == 2 else next(iter(masks), None)
 
     def score_inputs(self) -> ScoreInputs:
-        """Mask, bias and scale for ``attention_weights(call.q, call.k, **call.score_inputs())``.
+        """Mask, bias, scale and softcap for ``attention_weights(call.q, call.k, **call.score_inputs())``.
 
         That gives the model's probabilities, unless the call has sinks: ``weights`` counts those too.
         """
-        bias = self.bias
-        if bias is not None:
-            bias = bias.expand(-1, -1, self.q.shape[2], self.k.shape[2])
-        return ScoreInputs(mask=self.mask, bias=bias, scale=self.scale)
+        bias: Tensor | BiasFunction | None = self.bias
+        if self.bias is not None:
+            bias = self.bias.expand(-1, -1, self.q.shape[2], self.k.shape[2])
+        elif self.terms is not None and self.terms.of_scores is not None:
+            bias = self.terms.bias
+        return ScoreInputs(mask=self.mask, bias=bias, scale=self.scale, softcap=self.softcap)
 
     @cached_property
     def is_finite(self) -> bool:
@@ -127,8 +136,7 @@ class AttentionCall:
         >>> AttentionCall(x, x, x, x, scale=1.0, causal="upper left").map().entropy()[0, 0].exp()
         tensor([1., 2.])
         """
-        sinks = None if self.sinks is None else self.sinks.logsumexp(-1)
-        return AttentionMap(self.q, self.k, **self.score_inputs(), sinks=sinks)
+        return AttentionMap(self.q, self.k, **self.score_inputs(), sinks=self._sinks_of_queries())
 
     def weights(self) -> Float[Tensor, "batch heads query key"]:
         """The probabilities recomputed from queries and keys: dense, in float32 or better, before dropout.
@@ -137,9 +145,7 @@ class AttentionCall:
         >>> AttentionCall(x, x, x, x, scale=1.0, sinks=torch.zeros(1, 1, 1, 1)).weights()
         tensor([[[[0.5000]]]])
         """
-        if self.sinks is None:
-            return attention_weights(self.q, self.k, **self.score_inputs())
-        return self._with_sinks_as_keys().weights()[..., : self.k.shape[2]]
+        return attention_weights(self.q, self.k, **self.score_inputs(), sinks=self._sinks_of_queries())
 
     def at(self, rows: Int[Tensor, " row"]) -> AttentionCall:
         """The same call for some of its queries: causality becomes part of the mask.
@@ -158,8 +164,9 @@ class AttentionCall:
             visible = before if visible is None else before & visible
         bias = None if self.bias is None else self.bias.expand(-1, -1, queries, -1)[:, :, rows]
         sinks = None if self.sinks is None else self.sinks[:, :, rows]
-        q, output = self.q[:, :, rows], self.output[:, :, rows]
-        return replace(self, q=q, output=output, visible=visible, bias=bias, sinks=sinks, causal=None)
+        terms = None if self.terms is None else self.terms.only(queries=rows)
+        changed = replace(self, q=self.q[:, :, rows], output=self.output[:, :, rows], bias=bias, terms=terms)
+        return replace(changed, visible=visible, sinks=sinks, causal=None)
 
     def of(self, heads: Sequence[int]) -> AttentionCall:
         """The same call for some of its query heads, each with a key/value head of its own.
@@ -176,7 +183,9 @@ class AttentionCall:
             x if x is None or x.shape[1] == 1 else x[:, chosen] for x in (self.visible, self.bias)
         )
         sinks = None if self.sinks is None else self.sinks[:, chosen]
-        return replace(self, q=q, k=k, v=v, output=output, visible=visible, bias=bias, sinks=sinks)
+        terms = None if self.terms is None else self.terms.only(heads=chosen)
+        changed = replace(self, q=q, k=k, v=v, output=output, terms=terms)
+        return replace(changed, visible=visible, bias=bias, sinks=sinks)
 
     def detached(self) -> AttentionCall:
         """The same call without its gradients.
@@ -187,19 +196,11 @@ class AttentionCall:
         """
         q, k, v, output = (x.detach() for x in (self.q, self.k, self.v, self.output))
         bias, sinks = (x if x is None else x.detach() for x in (self.bias, self.sinks))
-        return replace(self, q=q, k=k, v=v, output=output, bias=bias, sinks=sinks)
+        terms = None if self.terms is None else self.terms.detached()
+        return replace(self, q=q, k=k, v=v, output=output, bias=bias, sinks=sinks, terms=terms)
 
-    def _with_sinks_as_keys(self) -> AttentionCall:
-        assert self.sinks is not None
-        call = self.at(torch.arange(self.q.shape[2], device=self.q.device))
-        shape = (*self.sinks.shape[:3], self.k.shape[2])
-        bias = self.sinks.new_zeros(shape) if call.bias is None else call.bias.expand(shape)
-        extra = self.sinks.shape[-1]
-        k, v = (nothing_after(x, extra) for x in (self.k, self.v))
-        visible = call.visible
-        if visible is not None:
-            visible = torch.nn.functional.pad(visible, (0, extra), value=True)
-        return replace(call, k=k, v=v, bias=torch.cat((bias, self.sinks), -1), sinks=None, visible=visible)
+    def _sinks_of_queries(self) -> Tensor | None:
+        return None if self.sinks is None else self.sinks.logsumexp(-1)
 
     def __str__(self) -> str:
         heads = f"{self.heads} heads" + (f" on {self.kv_heads}" if self.kv_heads != self.heads else "")
@@ -207,17 +208,6 @@ class AttentionCall:
         where = self.module or "the model"
         sizes = f"{self.q.shape[2]} queries, {self.k.shape[2]} keys"
         return f"call {self.number} in {where}: {heads}, {sizes}, {self.kind}{causal}"
-
-
-def nothing_after(
-    x: Float[Tensor, "batch heads key dim"], count: int
-) -> Float[Tensor, "batch heads keys dim"]:
-    """Zeros for some more keys: their score is the bias alone, and their value is nothing.
-
-    >>> nothing_after(torch.ones(1, 1, 1, 1), 1).flatten()
-    tensor([1., 0.])
-    """
-    return torch.nn.functional.pad(x, (0, 0, 0, count))
 
 
 def all_finite(x: Tensor) -> bool:

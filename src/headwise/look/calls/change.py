@@ -94,6 +94,18 @@ torch.vmap and gradient checkpointing.
     )
 
 
+def in_a_trace(*, changing: bool) -> bool:
+    """Whether a trace is being made, which would record our own steps. Raises HeadwiseError if a change is to
+    be made in it.
+
+    >>> in_a_trace(changing=True)
+    False
+    """
+    if torch._C._is_tracing() and changing:
+        refuse("the model", "A trace of it is being made, which would hold the change")
+    return bool(torch._C._is_tracing())
+
+
 def _runs_again() -> bool:
     """Whether a checkpoint is running this, which will do so again where no mode sees it."""
     frame = sys._getframe(1)

@@ -8,6 +8,7 @@ from math import inf
 import torch
 from torch import Tensor
 
+from headwise.core.autocast import without_autocast
 from headwise.core.blocks import grouped_product
 from headwise.look.calls.call import AttentionCall
 
@@ -161,6 +162,10 @@ def relative_difference(call: AttentionCall, rows: int | None = None) -> float:
         call = call.at(torch.linspace(0, queries - 1, most, device=call.q.device).long())
     weights = call.weights()
     recomputed = grouped_product(weights, call.v.to(weights.dtype))
+    if call.terms is not None and call.terms.of_values is not None:
+        with without_autocast(weights.device):
+            places = slice(0, weights.shape[2]), slice(0, call.k.shape[2])
+            recomputed += call.terms.value_bias(weights, *places)
     return _largest(recomputed, call.output.to(recomputed.dtype))
 
 

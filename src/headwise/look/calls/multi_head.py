@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -15,6 +16,21 @@ MULTI_HEAD: Any = functional.multi_head_attention_forward
 
 # the number of heads of the multi_head_attention_forward that is running; all watchers read it
 running_heads: ContextVar[int | None] = ContextVar("running_heads", default=None)
+
+
+@contextmanager
+def heads_of_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+    """A block in which ``running_heads`` is that of a call with these arguments.
+
+    >>> with heads_of_call((), {"num_heads": 4}):
+    ...     running_heads.get()
+    4
+    """
+    token = running_heads.set(int(args[4]) if len(args) > 4 else int(kwargs["num_heads"]))
+    try:
+        yield
+    finally:
+        running_heads.reset(token)
 
 
 def body() -> Callable[..., tuple[Tensor, Tensor | None]]:

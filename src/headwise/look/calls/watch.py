@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,21 +14,26 @@ from torch._higher_order_ops.flex_attention import flex_attention as flex_operat
 from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
+from headwise.core.watched import is_in_pieces, watching
 from headwise.look.calls.call import AttentionCall
-from headwise.look.calls.change import Change, Spot, refuse
+from headwise.look.calls.change import Change, Spot, in_a_trace, refuse
 from headwise.look.calls.coverage import Coverage
 from headwise.look.calls.fused import FUSED, read_fused
 from headwise.look.calls.handwritten import read_found
+from headwise.look.calls.late import late_calls
 from headwise.look.calls.missed import missed
-from headwise.look.calls.multi_head import MULTI_HEAD, body, fast_path_was_open, running_heads
-from headwise.look.calls.place import Place
+from headwise.look.calls.multi_head import MULTI_HEAD, body, fast_path_was_open, heads_of_call
+from headwise.look.calls.own import OWN, is_one_kernel_call, read_own
+from headwise.look.calls.places import Places
 from headwise.look.calls.plain import outside_transforms, unwrapped, wrapped
 from headwise.look.calls.running import Running
-from headwise.look.calls.trail import Found, Trail, inside
+from headwise.look.calls.trail import Found, Trail
 
 _SDPA, _SDPA_BUILTIN, _SDPA_ATEN, _SDPA_DEFAULT = FUSED
 _UNFLATTEN: Any = Tensor.unflatten
 _FLEX = "flex_attention: no mask tensor"
+_FAKE = "symbolic or fake tensors: nothing was computed"
+_TRANSFORMED = "attention of headwise's own under torch.vmap or torch.func, but for plain calls of the kernel"
 
 
 @contextmanager
@@ -65,7 +71,7 @@ def watch(
     running = Running(model)
     watcher = _Watcher(running, on_call, Coverage(type(model).__name__), verify, change)
     try:
-        with running.hooks(), watcher:
+        with running.hooks(), watching(), watcher:
             yield watcher.coverage
     except BaseException:
         watcher.change = None  # one error is enough
@@ -91,9 +97,7 @@ class _Watcher(TorchFunctionMode):
         self.compiled: list[tuple[Any, ...]] = []
         self.trail = Trail()
         self.body = body()
-        self.number = 0
-        self.occurrences: dict[str, int] = {}
-        self.in_pass = 0
+        self.number, self.places = 0, Places(running)
         self.gave: set[str] = set()
         self.held: list[tuple[Any, ...]] = []
         self.give: Callable[[Callable[[], AttentionCall], Spot], Tensor] = self._give
@@ -121,17 +125,18 @@ class _Watcher(TorchFunctionMode):
             # torch cannot trace its own Tensor.unflatten under any mode
             output = torch.unflatten(*args, **given) if func is _UNFLATTEN else func(*args, **given)
             if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
-                self.compiled.append((self.running.traced.path, args, given, output))
+                known = None if is_in_pieces() else given
+                self.compiled.append((self.running.traced.path, args, known, output))
             elif func is flex_operator:
                 self.compiled.append((self.running.traced.path, None, None, None))
             return output
         if func is MULTI_HEAD:
             return self._multi_head(args, given)
+        if func is OWN:
+            return self._own(args, given)
         output = func(*args, **given)
-        if torch._C._is_tracing():
-            if self.change is not None:
-                refuse("the model", "A trace of it is being made, which would hold the change")
-            return output  # a trace would record our own steps
+        if in_a_trace(changing=self.change is not None):
+            return output
         if func is _SDPA or func is _SDPA_BUILTIN or func is _SDPA_ATEN or func is _SDPA_DEFAULT:
             made = sys._getframe(1).f_code.co_filename.startswith("<eval_with_key>")
             if made and (self.change is None or not isinstance(self.running.innermost, GraphModule)):
@@ -148,12 +153,27 @@ class _Watcher(TorchFunctionMode):
     def _multi_head(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         if fast_path_was_open(self.running.innermost, args):
             self.coverage.fast_path_off = True
-        token = running_heads.set(int(args[4]) if len(args) > 4 else int(kwargs["num_heads"]))
-        try:
-            with self:
-                return self.body(*args, **kwargs)
-        finally:
-            running_heads.reset(token)
+        with heads_of_call(args, kwargs), self:
+            return self.body(*args, **kwargs)
+
+    def _own(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        path, transformed = self.running.path, wrapped(args)
+        if transformed and is_one_kernel_call(args[0], args[1], kwargs):
+            with watching(-1), self:  # by its pieces, which the kernel's rules read
+                return OWN(*args, **kwargs)
+        with watching(-1):
+            output = OWN(*args, **kwargs)
+        if transformed and self.change is not None:
+            refuse(path or "the model", "It runs under torch.vmap or torch.func")
+        if in_a_trace(changing=self.change is not None):
+            return output
+        if transformed or type(output).__name__ == "FakeTensor":
+            self.gave.add(path)
+            self.coverage.miss(_TRANSFORMED if transformed else _FAKE)
+            return output
+        self._after_module("")
+        make = partial(read_own, args, kwargs, output)
+        return self.give(lambda: make(self.places.of(path, "headwise"), self.number), Spot(output))
 
     def _fused(
         self,
@@ -164,13 +184,13 @@ class _Watcher(TorchFunctionMode):
         late: bool = False,
     ) -> Any:  # noqa: ANN401
         if not isinstance(output, Tensor) or type(output).__name__ == "FakeTensor":
-            self.coverage.miss("symbolic or fake tensors: nothing was computed")
+            self.coverage.miss(_FAKE)
             return output
         given = [x for x in (*args, *kwargs.values(), output) if isinstance(x, Tensor)]
         with outside_transforms(given):
             spot = Spot(output, wrapped=wrapped(given), late=late)
             return self.give(
-                lambda: read_fused(args, kwargs, output, self._place(path, "fused"), self.number), spot
+                lambda: read_fused(args, kwargs, output, self.places.of(path, "fused"), self.number), spot
             )
 
     def _found(self, found: Found, output: Tensor, into: Tensor | None) -> Tensor:
@@ -179,17 +199,9 @@ class _Watcher(TorchFunctionMode):
         spot = Spot(output, tuple(found.output.shape), found.order, wrapped=wrapped(parts), into=into)
         with outside_transforms(parts):
             step.q, step.k, step.scores, found.v, found.output = unwrapped(parts)  # type: ignore[assignment]
-            return self.give(lambda: read_found(found, self._place(step.path, "softmax"), self.number), spot)
-
-    def _place(self, path: str, kind: str) -> Place:
-        heads = running_heads.get()
-        module = self.running.modules.get(path)
-        if self.in_pass != self.running.passes:
-            self.in_pass, self.occurrences = self.running.passes, {}
-        occurrence = self.occurrences.get(path, 0)
-        self.occurrences[path] = occurrence + 1
-        kind = kind if heads is None else "multi_head_attention_forward"
-        return Place(path, module, kind, heads, occurrence)
+            return self.give(
+                lambda: read_found(found, self.places.of(step.path, "softmax"), self.number), spot
+            )
 
     def _give(self, make: Callable[[], AttentionCall], spot: Spot) -> Tensor:
         # our own steps must not be seen, by no watcher
@@ -213,21 +225,11 @@ class _Watcher(TorchFunctionMode):
     def _deliver(self, outer: str) -> None:
         """Hand over the calls that compiled code has made inside the module ``outer``."""
         traced, held, self.compiled, self.held = self.compiled, self.held, [], []
-        # a backend may run in Python what was traced
-        known = {id(output) for *_, output in traced} | {id(None) for _, args, *_ in traced if args is None}
-        for path, args, kwargs, output in traced:
-            # code that several modules share was traced in the first of them
-            place = path if path == outer or inside(path, outer) else outer
+        for path, args, kwargs, output in late_calls(traced, held, outer):
             if args is None:
-                self.gave.add(place)
-                self.coverage.miss(_FLEX)
-            else:
-                self._fused(place, args, kwargs, output, late=True)
-        for path, args, kwargs, output in held:
-            if args is None and id(None) not in known:
                 self.gave.add(path)
                 self.coverage.miss(_FLEX)
-            elif args is not None and id(output) not in known:
+            else:
                 self._fused(path, args, kwargs, output, late=True)
 
     def end(self) -> None:

@@ -17,7 +17,14 @@ from headwise.look.recordings.sums import STATISTICS, Sums
 FORMAT = 1
 KEPT = re.compile(r"kept-[0-9a-f]{32}\.safetensors")  # a file of another name is none of ours
 _OF_LAYER = {"name": str, "heads": int, "kv_heads": int, "kind": str, "calls": int, "documents": int}
-_OF_KEPT = {"layer": str, "document": int, "scale": (float, int), "causal": (str, type(None)), "file": str}
+_OF_KEPT = {
+    "layer": str,
+    "document": int,
+    "scale": (float, int),
+    "causal": (str, type(None)),
+    "softcap": (float, int, type(None)),
+    "file": str,
+}
 _OF_COVERAGE = {
     "model": str,
     "seen": dict,
@@ -87,6 +94,7 @@ def _sums(number: int, heads: int, tensors: dict[str, Tensor]) -> Sums:
 
 
 def _kept(one: Any, layers: dict[str, Layer], folder: Path) -> Kept:  # noqa: ANN401
+    one.setdefault("softcap", None)  # which files from before it lack
     _check(one, _OF_KEPT)
     file = one.pop("file")
     if not KEPT.fullmatch(file) or one["causal"] not in _CAUSAL or one["layer"] not in layers:

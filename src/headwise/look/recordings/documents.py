@@ -72,6 +72,7 @@ def sequence(call: AttentionCall, row: int) -> AttentionCall:
         visible=maybe(call.visible),
         bias=maybe(call.bias),
         sinks=maybe(call.sinks),
+        terms=None if call.terms is None else call.terms.only(row=row),
     )
 
 
@@ -100,6 +101,7 @@ def _only(call: AttentionCall, queries: Tensor, keys: Tensor) -> AttentionCall:
         bias=of_pairs(call.bias),
         sinks=None if call.sinks is None else call.sinks[:, :, queries],
         causal=causal,
+        terms=None if call.terms is None else call.terms.only(queries=queries, keys=keys),
     )
 
 

@@ -25,7 +25,8 @@ _PARTS = ("q", "k", "visible", "bias", "sinks")
 class Kept:
     """One text's queries and keys in one layer, without padding: in memory, or in a file.
 
-    ``document`` counts the texts of the recording. ``causal`` and ``scale`` are those of ``AttentionCall``.
+    ``document`` counts the texts of the recording. ``causal``, ``scale`` and ``softcap`` are those of
+    ``AttentionCall``.
 
     >>> q = torch.zeros(1, 2, 3, 4)
     >>> Kept("attn", 0, 0.5, "lower right", {"q": q, "k": q}).map(head=1).shape
@@ -37,6 +38,7 @@ class Kept:
     scale: float
     causal: Any
     tensors: dict[str, Tensor] | Path
+    softcap: float | None = None
 
     def map(self, head: int | None = None) -> AttentionMap:
         """The attention map of all heads, or of one: only that one is read from a file."""
@@ -48,7 +50,8 @@ class Kept:
                 first, last = (0, of_heads) if head is None else (head * of_heads // heads,) * 2
                 found[name] = part[:, first : last + (head is not None)]
         q, k = found["q"], found["k"]
-        return AttentionCall(v=k, output=q, scale=self.scale, causal=self.causal, **found).map()
+        how = {"scale": self.scale, "causal": self.causal, "softcap": self.softcap}
+        return AttentionCall(v=k, output=q, **how, **found).map()
 
     def load(self) -> dict[str, Tensor]:
         """Every tensor, from memory or from the file."""
@@ -93,7 +96,7 @@ class InMemory:
 
     def keep(self, layer: str, document: int, call: AttentionCall) -> Kept:
         """A copy of what the call's map needs."""
-        return Kept(layer, document, call.scale, call.causal, tensors_of(call))
+        return Kept(layer, document, call.scale, call.causal, tensors_of(call), call.softcap)
 
 
 class OnDisk:
@@ -109,7 +112,7 @@ class OnDisk:
     def keep(self, layer: str, document: int, call: AttentionCall) -> Kept:
         """The call's queries and keys, written; they are read when the map is opened."""
         path = write_kept(self.folder, tensors_of(call))
-        return Kept(layer, document, call.scale, call.causal, path)
+        return Kept(layer, document, call.scale, call.causal, path, call.softcap)
 
 
 def _check_parts(shapes: dict[str, tuple[int, ...]]) -> None:
@@ -125,11 +128,14 @@ def _check_parts(shapes: dict[str, tuple[int, ...]]) -> None:
 
 
 def tensors_of(call: AttentionCall) -> dict[str, Tensor]:
-    """Copies of the tensors that make the call's map."""
+    """Copies of the tensors that make the call's map; what an encoding adds becomes one, too."""
+    parts = {name: getattr(call, name) for name in _PARTS}
+    if call.terms is not None and call.terms.of_scores is not None:
+        parts["bias"] = call.terms.dense()
     return {
         name: part.detach().clone(memory_format=torch.contiguous_format)
-        for name in _PARTS
-        if (part := getattr(call, name)) is not None
+        for name, part in parts.items()
+        if part is not None
     }
 
 

@@ -53,7 +53,7 @@ def read_call(
 
 
 def _add_rows(sums: Sums, found: Statistics, slots: Tensor, queries: int, keys: int, itself: bool) -> None:
-    sees = ~found.log_normalizer.isneginf()
+    sees = ~found.largest_score.isneginf()  # a normalizer counts sinks, too
     placed = sees & itself
     special = found.on_classes.shape[-1] > 0
     values = torch.stack(

@@ -115,7 +115,8 @@ class Mean:
 class Uniform:
     """Attention is spread evenly over the visible keys: ``p_ij = 1 / visible_i``, then ``P V``.
 
-    A bias of -1e4 or less hides its key, and any other is dropped; sinks get nothing. Memory is
+    A bias of -1e4 or less hides its key, and any other is dropped; sinks get nothing. What the output gains
+    because values depend on who reads them is that of even attention, too. Memory is
     O(query + key) beside the call's own mask.
 
     >>> v = torch.arange(3.0).view(1, 1, 3, 1)
@@ -128,8 +129,10 @@ class Uniform:
     ) -> Float[Tensor, "batch chosen query value_dim"]:
         chosen = call.of(heads)
         mask = replace(chosen, visible=visible_pairs(chosen)).mask
-        # as wide as the values, so that a fused kernel serves
-        return attention(torch.zeros_like(chosen.output), torch.zeros_like(chosen.v), chosen.v, mask=mask)
+        q, k = torch.zeros_like(chosen.output), torch.zeros_like(chosen.v)  # as wide as v: a kernel serves
+        has_terms = chosen.terms is not None and chosen.terms.of_values is not None
+        value_bias = chosen.terms.value_bias if chosen.terms is not None and has_terms else None
+        return attention(q, k, chosen.v, mask=mask, value_bias=value_bias)
 
 
 def _total(call: AttentionCall) -> tuple[Tensor, Tensor]:
