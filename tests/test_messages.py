@@ -355,6 +355,7 @@ BAD_CALLS = {
     "a head mask of booleans": (lambda tmp: layer(x, head_mask=torch.ones(2).bool()), "head_mask must be floating-point", "1.0 to keep a head"),
     "latents where scores are biased": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=4, head_dim=4, rotary_dim=2, position=ALiBi(2)), "MultiHeadLatentAttention: position must be an encoding that turns queries and keys, got ALiBi, which acts on the scores"),
     "latents of no width": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=0, head_dim=4, rotary_dim=2), "MultiHeadLatentAttention: kv_rank must be a whole number of at least 1, got 0"),
+    "latents in the cache of a memory": (lambda tmp: MultiHeadLatentAttention(8, 2, kv_rank=4, head_dim=4, rotary_dim=2)(torch.zeros(1, 2, 8), cache=MemoryCache()), "MultiHeadLatentAttention: cache must be a KVCache, got MemoryCache"),
     "sinks of attention for other heads": (lambda tmp: attention(q, q, q, sinks=torch.zeros(3)), "attention: sinks must be logits of shape [4], or [2, 4, 5] where batch may be 1, got float32 of shape [3]"),
     "a position by name": (lambda tmp: MultiHeadAttention(8, heads=2, position="rotary"), "position must be a PositionalEncoding such as Rotary() or Sinusoidal(), got 'rotary'"),
     "the class of an encoding": (lambda tmp: MultiHeadAttention(8, heads=2, position=Rotary), "position must be a PositionalEncoding", "with its brackets"),

@@ -23,7 +23,7 @@ def score_terms(
 
     >>> from headwise.layers.positions import ALiBi
     >>> at, x = torch.arange(4), torch.zeros(1, 1, 1, 2)
-    >>> score_terms(ALiBi(heads=1), x, at, at)(x, x, slice(2, 3), slice(0, 1), None)
+    >>> score_terms(ALiBi(heads=1), x.expand(1, 1, 4, 2), at, at)(x, x, slice(2, 3), slice(0, 1), None)
     tensor([[[[-0.0078]]]])
     """
     if "scores" not in position.acts_on:
