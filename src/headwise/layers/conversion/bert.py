@@ -46,7 +46,13 @@ def bert(weights: Weights, config: object) -> TokenModel:
 
 
 def bert_attention(weights: Weights, config: object) -> MultiHeadAttention:
-    """One attention layer of BERT, from its own state dict, without the norm after it."""
+    """One attention layer of BERT, from its own state dict, without the norm after it.
+
+    >>> state = {f"{name}.weight": torch.eye(8) for name in ATTENTION}
+    >>> state |= {f"{name}.bias": torch.zeros(8) for name in ATTENTION}
+    >>> bert_attention(state, {"hidden_size": 8, "num_attention_heads": 2}).heads
+    2
+    """
     width = Configuration(config, who=WHO).count("hidden_size")
     layer = attention(_checked(config))
     return filled(lambda: layer(width), _today(weights), ATTENTION, who=WHO, unused=("output.LayerNorm",))

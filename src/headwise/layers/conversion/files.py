@@ -18,6 +18,13 @@ def read_safetensors(path: str | Path) -> dict[str, Tensor]:
 
     Raises HeadwiseError for a path that is no such file, a folder without one, and a damaged file. Pickled
     files are not opened, since they can run code.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from safetensors.torch import save_file
+    >>> with TemporaryDirectory() as folder:
+    ...     save_file({"weight": torch.ones(2)}, f"{folder}/tiny.safetensors")
+    ...     read_safetensors(folder)
+    {'weight': tensor([1., 1.])}
     """
     path = Path(path)
     files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]

@@ -47,7 +47,13 @@ def gpt2(weights: Weights, config: object) -> LanguageModel:
 
 
 def gpt2_attention(weights: Weights, config: object) -> MultiHeadAttention:
-    """One attention layer of GPT-2, from its own state dict. It is causal only where a mask says so."""
+    """One attention layer of GPT-2, from its own state dict. It is causal only where a mask says so.
+
+    >>> state = {"c_attn.weight": torch.ones(8, 24), "c_attn.bias": torch.zeros(24)}
+    >>> state |= {"c_proj.weight": torch.eye(8), "c_proj.bias": torch.zeros(8)}
+    >>> gpt2_attention(state, {"n_embd": 8, "n_head": 2}).query.weight.shape
+    torch.Size([8, 8])
+    """
     read = _checked(config)
     layer, width = _attention(read), read.count("hidden_size", "n_embd")
     inside = {f"attn.{name}": weight for name, weight in weights.items()}

@@ -67,6 +67,11 @@ def llama_attention(weights: Weights, config: object, layer: int = 0) -> MultiHe
     """One attention layer, from its own state dict. It is causal only where a mask says so.
 
     ``layer`` is its number, where the configuration gives windows to some layers.
+
+    >>> state = {f"{part}_proj.weight": torch.eye(8) for part in "qkvo"}
+    >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "rope_theta": 10000.0}
+    >>> llama_attention(state, sizes).position
+    Rotary(base=10000, pairs='halves')
     """
     read = _read(config)
     weights = {name: weight for name, weight in weights.items() if not f".{name}".endswith(_ANGLES)}

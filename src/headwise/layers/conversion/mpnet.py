@@ -52,6 +52,11 @@ def mpnet_attention(weights: Weights, config: object) -> MultiHeadAttention:
     """One attention layer of MPNet, from its own state dict, without the norm after it.
 
     The bias by distance is not in there. It is the model's: set ``layer.position`` to a `T5Bias` with it.
+
+    >>> state = {f"{name}.weight": torch.eye(8) for name in ATTENTION}
+    >>> state |= {f"{name}.bias": torch.zeros(8) for name in ATTENTION}
+    >>> mpnet_attention(state, {"hidden_size": 8, "num_attention_heads": 2}).heads
+    2
     """
     read = Configuration(config, who=WHO)
     layer, width = _attention(read), read.count("hidden_size")

@@ -118,6 +118,10 @@ def pairs_of_weights(weights: Tensor | list[Tensor], heads: int) -> Pairs:
     second slow, so they go against each other. The sign of their correlation, over all the heads and weights
     given, is the guess: 0.7 and -0.5 for the queries of SmolLM2. Raises HeadwiseError where it is small, as
     for weights that were not trained. `pairs_of_function` needs no guess where there is code to probe.
+
+    >>> lengths = torch.linspace(1, 3, 8).repeat(2 * 64)  # each half of each of 64 heads from fast to slow
+    >>> pairs_of_weights(torch.randn(64 * 16, 32) * lengths[:, None], heads=64)
+    'halves'
     """
     given = weights if isinstance(weights, list) else [weights]
     lengths = torch.cat([_row_lengths(weight, heads) for weight in given])

@@ -54,6 +54,10 @@ def t5_attention(weights: Weights, config: object, *, bidirectional: bool = True
     """One attention layer of T5, from its own state dict, with the bias by distance if that holds it.
 
     The first layer holds it for all. ``bidirectional`` is False in a decoder.
+
+    >>> state = {f"{part}.weight": torch.eye(8) for part in "qkvo"}
+    >>> t5_attention(state, {"d_model": 8, "d_kv": 4, "num_heads": 2}).scale
+    1.0
     """
     read = Configuration(config, who=WHO)
     owns = "relative_attention_bias.weight" in weights
