@@ -50,8 +50,7 @@ class MultiHeadAttention(nn.Module):
         softcap: scores are kept between minus and plus this number by ``softcap * tanh(score / softcap)``.
         scale: what scores are multiplied by, ``1 / sqrt(head_dim)`` unless given; T5 has 1.0.
         gate: multiplies what heads give, by what the input says: ``GatePerHead`` or ``GatePerChannel``.
-        bias: whether the four projections have one.
-        output_bias: the same for the output projection alone, ``bias`` unless given; Qwen2 has none there.
+        bias: whether the projections have one; ``output_bias`` says it for the last alone, as in Qwen2.
         dropout: share of attention weights dropped in training.
 
     Raises HeadwiseError if sizes do not divide, or if an option or an input does not fit.
