@@ -44,7 +44,7 @@ def from_hugging_face(weights: Weights | str | Path, config: object = None) -> n
     >>> from_hugging_face(names, {"model_type": "bloom"})
     Traceback (most recent call last):
     ...
-    headwise.core.errors.HeadwiseError: from_hugging_face: model_type must be one of bert, gpt2, mpnet, t5, \
+    headwise.errors.HeadwiseError: from_hugging_face: model_type must be one of bert, gpt2, mpnet, t5, \
 llama, mistral, qwen2, qwen3, got 'bloom'. Each family has names and formulas of its own. Build the model \
 from headwise's parts and copy the weights by name.
     """
