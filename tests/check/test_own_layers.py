@@ -49,6 +49,12 @@ def failures(checked):
     return [(outcome.name, str(outcome.report)) for outcome in checked.failures]
 
 
+def left_out(checked):
+    """What was not checked, but for what a layer is never asked: for want of time, and of make=."""
+    names = [outcome.name for outcome in checked.outcomes if outcome.verdict == "not checked"]
+    return [name for name in names if name not in ("compiled and exported", "save and load")]
+
+
 @pytest.mark.parametrize(("name", "option", "window"), paired())
 def test_an_encoding_and_an_option(name, option, window):
     torch.manual_seed(0)
@@ -60,7 +66,7 @@ def test_an_encoding_and_an_option(name, option, window):
     only = () if name in WHOLE else OF_NUMBERS
     checked = check.layer(layer, expect=claims + " relative" * relative, only=only)
     assert failures(checked) == []
-    assert [o.name for o in checked.outcomes if o.verdict == "not checked"] == ([] if only else ["cache"])
+    assert left_out(checked) == ([] if only else ["cache"])
     assert checked.calls < 800  # of a layer that takes about 1 ms
     if not only:
         assert "keep is passed as mask=Padding(keep)" in checked.assumed
@@ -82,7 +88,7 @@ def test_latent_attention_with_its_cache(query_rank):
 
     checked = check.layer(layer, expect="causal relative", start=start)
     assert failures(checked) == []
-    assert [o.name for o in checked.outcomes if o.verdict == "not checked"] == []
+    assert left_out(checked) == []
 
 
 @pytest.mark.parametrize(("name", "claim"), [("sinusoidal", "relative"), ("alibi", "window=4")])

@@ -27,7 +27,7 @@ ENCODINGS = {
     "alibi": lambda model_dim, heads: ALiBi(heads),
     "shaw": lambda model_dim, heads: every.Shaw(model_dim // heads, 3, std=1.0),
     "transformer-xl": lambda model_dim, heads: every.TransformerXL(model_dim, heads),
-    "deberta": lambda model_dim, heads: every.DeBERTa(model_dim, heads, max_distance=9, buckets=4),
+    "deberta": lambda model_dim, heads: every.DeBERTa(model_dim, heads, max_distance=9, buckets=4, std=1.0),
     "cope": lambda model_dim, heads: every.CoPE(model_dim // heads, max_position=3, std=1.0),
     "forget gate": lambda model_dim, heads: every.ForgetGate(model_dim, heads),
     "t5": lambda model_dim, heads: every.T5Bias(heads, std=1.0),

@@ -23,7 +23,9 @@ NEEDED = [
     "src/headwise/layers",
     "tests/oracle.py",
     "tests/core/cases.py",
-    *(f"tests/layers/{name}.py" for name in ("encodings", "on_a_line", "test_claims", "test_properties")),
+    "src/headwise/errors.py",
+    *(f"tests/layers/{name}.py" for name in ("encodings", "on_a_line", "rotary_family")),
+    *(f"tests/layers/test_{name}.py" for name in ("claims", "properties")),
     *(f"tests/{folder}__init__.py" for folder in ("", "core/", "layers/")),
 ]
 # what is changed in the page's code, and the test that says so

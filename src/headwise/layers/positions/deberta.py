@@ -47,6 +47,7 @@ class DeBERTa(PositionalEncoding):
         max_distance: beyond it all distances are alike.
         buckets: rows on each side of the table, if fewer.
         third_row: "released" or "printed".
+        std: deviation of the normal distribution the table starts from.
 
     A model whose layers share the table gives each encoding the same parameter, ``one.table = other.table``;
     one that shares the projections too (version 3) sets ``position.key = layer.key`` and ``query`` likewise.
@@ -73,6 +74,7 @@ class DeBERTa(PositionalEncoding):
         max_distance: int = 512,
         buckets: int | None = None,
         third_row: str = "released",
+        std: float = 0.02,
     ) -> None:
         super().__init__()
         sizes = {"model_dim": model_dim, "heads": heads, "max_distance": max_distance}
@@ -82,7 +84,7 @@ class DeBERTa(PositionalEncoding):
         _check_options(max_distance, buckets, third_row)
         self.model_dim, self.heads = model_dim, heads
         self.head_dim = model_dim // heads if head_dim is None else head_dim
-        self.max_distance, self.buckets, self.third_row = max_distance, buckets, third_row
+        self.max_distance, self.buckets, self.third_row, self.std = max_distance, buckets, third_row, std
         self.span = max_distance if buckets is None else buckets
         self.table = nn.Parameter(torch.empty(2 * self.span, model_dim))
         self.query = nn.Linear(model_dim, heads * self.head_dim)
@@ -90,8 +92,8 @@ class DeBERTa(PositionalEncoding):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the table (deviation 0.02) and the projections (Glorot and Bengio 2010) anew."""
-        nn.init.normal_(self.table, std=0.02)
+        """Draw the table and the projections (Glorot and Bengio 2010) anew."""
+        nn.init.normal_(self.table, std=self.std)
         for projection in (self.query, self.key):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
@@ -148,7 +150,7 @@ class DeBERTa(PositionalEncoding):
 
     def _by_keys(self, k: Tensor, rows: Tensor, entry: Tensor) -> Tensor:
         """``k_n . Q[entry]`` as ``[batch heads query key]``; some keys at a time, as each meets many rows."""
-        most = max(1, _SCORES_AT_ONCE // (k.shape[0] * rows.shape[0] * rows.shape[-1]))
+        most = max(1, _SCORES_AT_ONCE // max(1, k.shape[0] * rows.shape[0] * rows.shape[-1]))
         groups = self.heads // k.shape[1]
         scores = []
         for some, entries in zip(torch.split(k, most, dim=2), torch.split(entry, most, dim=1), strict=True):
