@@ -46,6 +46,8 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt '.[bench]'
 	$(BIN)/python benchmarks/layer.py
+	$(BIN)/python benchmarks/decoding.py
+	$(BIN)/python benchmarks/every_encoding.py
 	$(BIN)/python benchmarks/look.py
 
 clean:

@@ -2,6 +2,8 @@
 
     python benchmarks/layer.py [--quick] [--json] [--busy]
 
+Steps with a cache are in decoding.py, every other encoding in every_encoding.py.
+
 Every time is a ratio to the bare module (one fused projection, scaled_dot_product_attention, output
 projection) taken in the same round. Evaluation mode, float32, model_dim 512, 8 heads, biases on.
 """
