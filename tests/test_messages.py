@@ -202,7 +202,13 @@ def weigh(loss, heads=0):
     importance(torchs_own, loss, heads)
 
 
-memories = MemoryCache()
+memories, placed = MemoryCache(), MemoryCache()
+
+
+def holding(cache, positions=None):
+    """The cache with three tokens in it."""
+    cache.append(torch.zeros(1, 1, 3, 4), torch.zeros(1, 1, 3, 4), positions)
+    return cache
 
 
 def filled():
@@ -596,6 +602,12 @@ BAD_CALLS = {
     "a ring of spare parts": (lambda tmp: RingCache(3, spare=-1), "RingCache: spare must be a whole number, 0 or more, got -1"),
     "a ring without a window": (lambda tmp: MultiHeadAttention(8, 2, mask=Causal())(x, cache=RingCache(3)), "RingCache: mask must be one that sees at most the last 3 keys, without a prefix, got causal", "mask=SlidingWindow(3)"),
     "a prefix in a ring": (lambda tmp: layer(x, mask=Prefix(2) & SlidingWindow(3), cache=RingCache(3)), "without a prefix, got causal after a prefix of 2 & the last 3 keys"),
+    "a memory that stands elsewhere": (lambda tmp: [layer(x, x, memory_positions=at, cache=placed) for at in (torch.arange(5), torch.arange(5) + 1)], "MemoryCache: memory_positions must be those it was filled with, or None, got int64 of shape [5] with other numbers"),
+    "codes joined with numbers": (lambda tmp: KVCache.join([holding(KVCache()), holding(KVCache(bits=8))]), "join: bits must be None, as in the first cache, got 8"),
+    "an explicit mask of static slots": (lambda tmp: layer(x, mask=Explicit(torch.ones(5, 8, dtype=torch.bool)), cache=FixedCache(8, static=True)), "FixedCache: an explicit mask must be [8, 8], a row and a column for each slot, got [5, 8]"),
+    "positions appended that do not fit": (lambda tmp: holding(KVCache(), positions=torch.tensor([7])), "KVCache: positions must be integers of shape [3] or [1, 3], got int64 of shape [1]"),
+    "a scale that is no number": (lambda tmp: attention(q, q, q, scale=float("nan")), "attention: scale must be a finite number, or None for 1 / sqrt(head_dim), got nan"),
+    "a softcap without end": (lambda tmp: attention(q, q, q, softcap=float("inf")), "softcap must be a number above 0, or None, got inf"),
     "another memory": (lambda tmp: [layer(x, x + number, cache=memories) for number in (0, 1)], "MemoryCache: memory must be the one it was filled with, or None, got another: float32 of shape [2, 5, 8]"),
     "no memory at first": (lambda tmp: layer(x, cache=MemoryCache()), "MemoryCache: memory must be given with the first call, got None"),
     "a causal memory": (lambda tmp: layer(x, x, mask=Causal(), cache=MemoryCache()), "MemoryCache: mask must be one that does not ask where the queries stand among the keys, got causal"),

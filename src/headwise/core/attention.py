@@ -82,7 +82,7 @@ def attention(
             score_change=score_change,
         )
         return told
-    check_inputs(q, k, v, mask=mask, bias=bias, softcap=softcap, dropout=dropout)
+    check_inputs(q, k, v, mask=mask, bias=bias, softcap=softcap, dropout=dropout, scale=scale)
     queries, keys = q.shape[2], k.shape[2]
     scores = _scores(q, mask, bias, scale, softcap, sinks)
     # elsewhere these fall back to a kernel that builds the whole matrix
@@ -118,7 +118,7 @@ def attention_weights(
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
+    check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0, scale=scale)
     how = _scores(q, mask, bias, scale, softcap, sinks)
     queries, keys = q.shape[-2], k.shape[-2]
     return probabilities(q, k, how, Block((0, queries), (0, keys), keys - queries))

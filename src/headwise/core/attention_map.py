@@ -63,7 +63,7 @@ class AttentionMap:
         softcap: float | None = None,
         sinks: Float[Tensor, " heads"] | Float[Tensor, "#batch heads query"] | None = None,
     ) -> None:
-        check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0)
+        check_inputs(q, k, k, mask=mask, bias=bias, softcap=softcap, dropout=0.0, scale=scale)
         self.q, self.k = q.detach(), k.detach()
         self.how = Scores(mask, bias, q.shape[-1] ** -0.5 if scale is None else scale, softcap)
         sinks = sinks_of_queries(sinks, self.shape[:3], who="AttentionMap")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
@@ -21,12 +23,14 @@ def check_inputs(
     bias: object,
     softcap: float | None,
     dropout: float,
+    scale: float | None = None,
 ) -> None:
     """Refuse queries, keys, values and options that do not fit each other.
 
     >>> x = torch.zeros(1, 2, 3, 4)
     >>> check_inputs(x, x, x, mask=None, bias=None, softcap=None, dropout=0.0)
     """
+    check_scale(scale, who="attention")
     check_floating(q, "batch heads query head_dim", who="attention", what="q", do=_EXAMPLE)
     check_floating(k, "batch kv_heads key head_dim", who="attention", what="k", do=_EXAMPLE)
     check_floating(v, "batch kv_heads key value_dim", who="attention", what="v", do=_EXAMPLE)
@@ -86,11 +90,11 @@ def check_dropout(dropout: object, *, who: str) -> None:
 
 
 def check_softcap(softcap: float | None, *, who: str) -> None:
-    """Refuse anything but None or a number above 0.
+    """Refuse anything but None or a finite number above 0.
 
     >>> check_softcap(50.0, who="attention")
     """
-    if softcap is None or (isinstance(softcap, (int, float)) and softcap > 0):
+    if softcap is None or (_is_finite_number(softcap) and softcap > 0):
         return
     raise HeadwiseError(
         who=who,
@@ -100,3 +104,24 @@ def check_softcap(softcap: float | None, *, who: str) -> None:
         why="Scores are divided by it",
         do="Leave it out for none",
     )
+
+
+def check_scale(scale: object, *, who: str) -> None:
+    """Refuse anything but None or a finite number.
+
+    >>> check_scale(0.125, who="attention")
+    """
+    if scale is None or _is_finite_number(scale):
+        return
+    raise HeadwiseError(
+        who=who,
+        what="scale",
+        expected="a finite number, or None for 1 / sqrt(head_dim)",
+        got=repr(scale),
+        why="Every score is multiplied by it",
+        do="Leave it out for the usual one",
+    )
+
+
+def _is_finite_number(x: object) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)

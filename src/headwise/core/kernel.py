@@ -83,7 +83,8 @@ def with_sink_key(
     """
     head_dim = q.shape[-1]
     width = max(-(-(head_dim + 2) // _ALIGNED) * _ALIGNED, least)
-    power = 2.0 ** round(-math.log2(abs(scale)))
+    most = math.floor(math.log2(torch.finfo(q.dtype).max))
+    power = 2.0 ** min(round(-math.log2(abs(scale))), most)
     logits = sinks.to(torch.promote_types(q.dtype, torch.float32)) / (scale * power)
     # minus infinity times the zero of another key is no number; the lowest number is as good
     logits = logits.clamp(torch.finfo(q.dtype).min, torch.finfo(q.dtype).max)[..., None]

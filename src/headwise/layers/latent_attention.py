@@ -135,6 +135,9 @@ class MultiHeadLatentAttention(nn.Module):
             _check_cache(cache, latents)
             turn = Turn(cache, self.position, x, memory=None, mask=both, heads=self.heads, who=_WHO)
             positions = turn.positions(positions)
+        if positions is None and latents is not None:  # the last of them
+            count = latents.latent.shape[1]
+            positions = torch.arange(count - x.shape[1], count, device=x.device)
         at = token_positions(x, positions, self.position, who=_WHO)
         held = torch.cat(self.compress(x, at) if latents is None else latents, dim=-1)
         if cache is not None:

@@ -26,6 +26,23 @@ def check_bits(bits: object, *, who: str) -> None:
     )
 
 
+def check_same_bits(bits: int | None, others: int | None) -> None:
+    """Refuse to join numbers with codes.
+
+    >>> check_same_bits(8, 8)
+    """
+    if bits == others:
+        return
+    raise HeadwiseError(
+        who="join",
+        what="bits",
+        expected=f"{others}, as in the first cache",
+        got=str(bits),
+        why="One holds keys and the other codes of them",
+        do="Build all of them with the same bits",
+    )
+
+
 def check_keys(k: Tensor, v: Tensor, *, who: str) -> None:
     """Refuse keys and values that are not one of each for each token.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from headwise.core.errors import HeadwiseError
+from headwise.core.masks import All, Explicit, Mask
 from headwise.core.shapes import check_positive
 from headwise.layers.cache.cached import Cached
 from headwise.layers.cache.kv_cache import KVCache
@@ -37,6 +38,19 @@ class FixedCache(KVCache):
 
     def keys(self, length: int) -> int:
         return self.capacity if self.static else super().keys(length)
+
+    def check_mask(self, mask: Mask | None) -> None:
+        every = mask.masks if isinstance(mask, All) else (mask,)
+        for one in every if self.static else ():
+            if isinstance(one, Explicit) and one.pairs.shape[-2:] != (self.capacity, self.capacity):
+                raise HeadwiseError(
+                    who="FixedCache",
+                    what="an explicit mask",
+                    expected=f"[{self.capacity}, {self.capacity}], a row and a column for each slot",
+                    got=str(list(one.pairs.shape)),
+                    why="With static=True attention gets every slot, and queries are not the last of them",
+                    do="Make the mask for all slots at once, or leave static out",
+                )
 
     def _passes_gradients(self) -> bool:
         return not self.static and super()._passes_gradients()

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.core.masks import Mask
+from headwise.core.shapes import check_positions
 from headwise.layers.cache import checks
 from headwise.layers.cache.cached import Cached
 from headwise.layers.cache.entries import SHARED, Entries
@@ -68,6 +69,7 @@ class KVCache:
             checks.check_keep(keep, batch=k.shape[0], length=length, who=who)
         if positions is None:
             positions = self.next_positions(length, keep, device=k.device, axes=axes)
+        check_positions(positions, length=length, batch=k.shape[0], who=who, axes=axes)
         new = self._entries.of(self._slots, k, v, positions, keep, features, axes)
         if self._slots.count:
             dtypes = k.dtype, self._entries.dtype
@@ -161,6 +163,7 @@ class KVCache:
         checks.check_joined(caches, [type(cache) is KVCache and len(cache) > 0 for cache in caches])
         first, *others = caches
         for cache in others:
+            checks.check_same_bits(cache.bits, first.bits)
             dtypes = cache._entries.dtype, first._entries.dtype
             one_row = {name: x[:1] for name, x in cache._slots.tensors.items()}
             checks.check_continues(

@@ -32,12 +32,14 @@ class MemoryCache(KVCache):
     def __init__(self) -> None:
         super().__init__()
         self._memory: Tensor | None = None
-        self._next: Tensor | None = None
+        self._version = 0
+        self._queries: tuple[Tensor, ...] = ()  # where they stood, a tensor for each call
+        self._axes = 1
 
     @property
     def filled(self) -> bool:
         """Whether it holds a memory."""
-        return self._slots.count > 0
+        return self._memory is not None
 
     def fill(
         self,
@@ -52,7 +54,7 @@ class MemoryCache(KVCache):
     ) -> Cached:
         """Store what the layer made of a memory. The memory itself is not copied, only known again."""
         cached = super().append(k, v, positions, keep, features=features, axes=axes)
-        self.seen, self._memory = 0, memory
+        self.seen, self._memory, self._version = 0, memory, _version_of(memory)
         return cached
 
     def read(self) -> Cached:
@@ -64,7 +66,7 @@ class MemoryCache(KVCache):
         known = self._memory
         if memory is None and self.filled:
             return
-        if memory is not None and (known is None or memory is known or _equal(memory, known)):
+        if memory is not None and (known is None or self._is_known(memory, known)):
             return
         raise HeadwiseError(
             who="MemoryCache",
@@ -86,14 +88,28 @@ class MemoryCache(KVCache):
         """Where the next queries stand unless told: each row counts on from its last one."""
         along = torch.arange(length, device=device)
         along = along if axes == 1 else along[:, None].expand(length, axes)
-        return along if self._next is None else self._next + along
+        return self._after(axes).to(along.device) + along if self._queries else along
 
     def advance(self, positions: Int[Tensor, "*shape"], *, axes: int = 1) -> None:
         """Note that queries at these positions have read the memory."""
-        along = -1 if axes == 1 else -2
-        last = positions.narrow(along, positions.shape[along] - 1, 1)
-        self._next = last.amax(-1, keepdim=True) + 1 if axes > 1 else last + 1
-        self.seen += positions.shape[along]
+        self._axes = axes
+        if self._length(positions):
+            self._queries = (*self._queries, positions)
+            self.seen += self._length(positions)
+
+    def check_positions(self, positions: Int[Tensor, "*shape"] | None) -> None:
+        """Raise HeadwiseError if the memory's tokens are said to stand elsewhere than when it was stored."""
+        known = self.read().positions
+        if positions is None or torch.compiler.is_compiling() or bool((positions == known).all()):
+            return
+        raise HeadwiseError(
+            who="MemoryCache",
+            what="memory_positions",
+            expected="those it was filled with, or None",
+            got=described(positions) + " with other numbers",
+            why="The memory's keys were turned by theirs",
+            do="Leave them out, or clear() the cache",
+        )
 
     def keys(self, length: int) -> int:
         return self._slots.count
@@ -114,27 +130,65 @@ class MemoryCache(KVCache):
     def crop(self, length: int) -> None:
         """Take back all but the first ``length`` queries; the memory stays."""
         check_length(length, 0, self.seen, who="MemoryCache")
-        self._next = None if self._next is None else self._next - (self.seen - length)
-        self.seen = length
+        while self.seen > length:
+            *rest, last = self._queries
+            kept = max(0, length - (self.seen - self._length(last)))
+            self.seen -= self._length(last) - kept
+            along = -1 if self._axes == 1 else -2
+            self._queries = (*rest, last.narrow(along, 0, kept)) if kept else tuple(rest)
 
     def clear(self) -> None:
         """Forget the memory and the queries."""
         self._slots.stop = self._slots.start
-        self.seen, self._memory, self._next = 0, None, None
+        self.seen, self._memory, self._queries = 0, None, ()
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was, its memory too."""
         super().reorder(rows)
         if self._memory is not None:
             self._memory = self._memory.index_select(0, rows.to(self._memory.device))
-        if self._next is not None and self._next.dim() > 1 and self._next.shape[0] > 1:
-            self._next = self._next.index_select(0, rows.to(self._next.device))
+            self._version = _version_of(self._memory)
+        one = 1 if self._axes == 1 else 2  # axes of positions that all rows share
+        self._queries = tuple(
+            at.index_select(0, rows.to(at.device)) if at.dim() > one and at.shape[0] > 1 else at
+            for at in self._queries
+        )
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> MemoryCache:
+        """Move and convert what is held, the memory that is known again too."""
+        super().to(device, dtype)
+        if self._memory is not None:
+            self._memory = self._memory.to(device=device, dtype=dtype)
+            self._version = _version_of(self._memory)
+        self._queries = tuple(at.to(device=device) for at in self._queries)
+        return self
+
+    def _after(self, axes: int) -> Tensor:
+        """One more than the last query's position, in each row."""
+        along = -1 if axes == 1 else -2
+        last = self._queries[-1].narrow(along, self._length(self._queries[-1]) - 1, 1)
+        return last.amax(-1, keepdim=True) + 1 if axes > 1 else last + 1
+
+    def _length(self, positions: Tensor) -> int:
+        return positions.shape[-1 if self._axes == 1 else -2]
+
+    def _is_known(self, memory: Tensor, known: Tensor) -> bool:
+        if memory is known and (torch.compiler.is_compiling() or _version_of(memory) == self._version):
+            return True
+        return memory is not known and _equal(memory, known)
 
     def _options(self) -> list[str]:
         return [f"memory of {self._slots.count}"]
 
     def _room(self, length: int) -> int:
         return length
+
+
+def _version_of(memory: Tensor) -> int:
+    """How often it was changed in place; inference tensors do not count that."""
+    if torch.compiler.is_compiling() or memory.is_inference():
+        return 0
+    return int(memory._version)
 
 
 def _equal(memory: Tensor, known: Tensor) -> bool:

@@ -51,6 +51,10 @@ class Chain(PositionalEncoding):
             assert isinstance(encoding, PositionalEncoding)
             yield encoding
 
+    def default_positions(self, length: int, device: torch.device) -> Int[Tensor, "*length_axes"]:
+        """Those of the first encoding."""
+        return next(iter(self)).default_positions(length, device)
+
     def embed(
         self, x: Float[Tensor, "batch length model_dim"], positions: Int[Tensor, "*batch length"]
     ) -> Float[Tensor, "batch length model_dim"]:

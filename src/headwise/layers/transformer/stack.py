@@ -33,6 +33,12 @@ class Stack(nn.Module):
         """Draw the weights of every block and of the norm anew."""
         reset_children(self)
 
+    @property
+    def axes(self) -> int:
+        """How many numbers a position has for its attention layers: 1, or more for rows and columns."""
+        positions = (getattr(layer, "position", None) for layer in self.modules())
+        return max((position.axes for position in positions if position is not None), default=1)
+
     def new_cache(self, make: Callable[[], KVCache] = KVCache) -> list[BlockCache]:
         """An empty cache for each block; ``make`` may be ``partial(RingCache, window=128)``, say."""
         return [cast(Block, block).new_cache(make) for block in self.blocks]

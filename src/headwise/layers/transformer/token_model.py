@@ -60,6 +60,7 @@ class TokenModel(nn.Module):
         they are given. A mask is combined with that. With a ``cache``, all of these speak of the new tokens,
         which come after those that it holds.
         """
+        given = positions is not None
         if positions is None and cache:
             positions = cache[0].tokens.next_positions(tokens.shape[1], keep, device=tokens.device)
         if keep is not None:
@@ -68,6 +69,8 @@ class TokenModel(nn.Module):
             positions = padding.positions() if positions is None else positions
             mask = padding if mask is None else padding & mask
         x = self.embedding(tokens, segments=segments, positions=positions)
+        if positions is not None and not given and self.stack.axes > 1:  # text stands alike on every axis
+            positions = positions[..., None].expand(*positions.shape, self.stack.axes)
         out: Tensor = self.stack(
             x,
             memory,
