@@ -124,4 +124,4 @@ def check_scale(scale: object, *, who: str) -> None:
 
 
 def _is_finite_number(x: object) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and -math.inf < x < math.inf
