@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
@@ -124,4 +125,6 @@ def check_scale(scale: object, *, who: str) -> None:
 
 
 def _is_finite_number(x: object) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and -math.inf < x < math.inf
+    if torch.compiler.is_compiling():  # there a number may be a symbol, and a comparison a guard
+        return True
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
