@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -127,4 +128,4 @@ def check_scale(scale: object, *, who: str) -> None:
 def _is_finite_number(x: object) -> bool:
     if torch.compiler.is_compiling():  # there a number may be a symbol, and a comparison a guard
         return True
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
+    return not isinstance(x, bool) and isinstance(x, Real) and math.isfinite(x)
