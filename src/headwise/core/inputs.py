@@ -96,7 +96,7 @@ def check_softcap(softcap: float | None, *, who: str) -> None:
 
     >>> check_softcap(50.0, who="attention")
     """
-    if softcap is None or (_is_finite_number(softcap) and softcap > 0):
+    if softcap is None or (is_finite_number(softcap) and softcap > 0):
         return
     raise HeadwiseError(
         who=who,
@@ -113,7 +113,7 @@ def check_scale(scale: object, *, who: str) -> None:
 
     >>> check_scale(0.125, who="attention")
     """
-    if scale is None or _is_finite_number(scale):
+    if scale is None or is_finite_number(scale):
         return
     raise HeadwiseError(
         who=who,
@@ -121,11 +121,16 @@ def check_scale(scale: object, *, who: str) -> None:
         expected="a finite number, or None for 1 / sqrt(head_dim)",
         got=repr(scale),
         why="Every score is multiplied by it",
-        do="Leave it out for the usual one",
+        do="Leave it out, or pass 1.0 for T5, query_pre_attn_scalar**-0.5 for Gemma 2",
     )
 
 
-def _is_finite_number(x: object) -> bool:
+def is_finite_number(x: object) -> bool:
+    """Whether it is one real number, and neither NaN nor infinite.
+
+    >>> is_finite_number(0.5), is_finite_number(True), is_finite_number(float("inf"))
+    (True, False, False)
+    """
     if torch.compiler.is_compiling():  # there a number may be a symbol, and a comparison a guard
         return True
     return not isinstance(x, bool) and isinstance(x, Real) and math.isfinite(x)

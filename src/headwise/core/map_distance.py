@@ -125,10 +125,14 @@ def mean_and_spread(
     if not runs.count:
         return torch.zeros_like(mass), torch.zeros_like(mass)
     numbers = torch.arange(runs.count, device=mass.device)
-    at = runs.own.div(runs.length, rounding_mode="floor").clamp(0, runs.count - 1)[:, None]
-    elsewhere = (numbers != at).double()
-    near = runs.chosen(at)[..., 0, :]
-    away = (at * runs.length + torch.arange(runs.length, device=at.device) - runs.own[:, None]).abs().to(near)
+    at = runs.own.div(runs.length, rounding_mode="floor").clamp(0, runs.count - 1)
+    elsewhere = (numbers != at[:, None]).double()
+    near = runs.chosen(at)
+    away = (
+        (at[:, None] * runs.length + torch.arange(runs.length, device=at.device) - runs.own[:, None])
+        .abs()
+        .to(near)
+    )
     apart = (runs.own[:, None] - (numbers * runs.length + runs.length // 2)).double()
     linear = runs.linear * (apart.sign() * elsewhere)
     apart, far, square = apart.abs(), runs.mass * elsewhere, runs.square * elsewhere

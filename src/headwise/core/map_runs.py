@@ -41,15 +41,12 @@ class Runs:
         """How many keys there are in a run."""
         return self.weights.shape[-1]
 
-    def chosen(self, numbers: Int[Tensor, "rows chosen"]) -> Float[Tensor, "batch heads rows chosen run"]:
-        """The runs of those numbers, for each row its own; of none of them only zeros."""
+    def chosen(self, numbers: Int[Tensor, " rows"]) -> Float[Tensor, "batch heads rows run"]:
+        """Of each row the run of that number."""
         rows = self.weights[..., 0, 0]
-        first = torch.arange(rows.numel(), device=rows.device).view(*rows.shape, 1) * self.count
-        places = first + numbers.clamp(0, self.count - 1)
+        places = torch.arange(rows.numel(), device=rows.device).view(rows.shape) * self.count + numbers
         found = self.weights.view(-1, self.length).index_select(0, places.flatten())
-        found = found.view(*places.shape, self.length)
-        outside = (numbers < 0) | (numbers >= self.count)
-        return found.masked_fill_(outside[..., None], 0.0) if outside.any() else found
+        return found.view(*rows.shape, self.length)
 
 
 def runs_of(piece: Piece, first_slot: int) -> Runs:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 from torch import Tensor
 
 from headwise.core import HeadwiseError
 from headwise.core.autocast import autocast_is_on
-from headwise.core.inputs import check_dropout, check_softcap
+from headwise.core.inputs import check_dropout, check_scale, check_softcap, is_finite_number
 from headwise.core.masks.mask import check_mask
 from headwise.core.shapes import check_floating, check_positions, check_positive, described
 from headwise.layers.gates import OutputGate
@@ -72,15 +70,7 @@ def check_options(
         check_mask(mask, who=who)
     check_dropout(dropout, who=who)
     check_softcap(softcap, who=who)
-    if scale is not None and not _is_number(scale):
-        raise HeadwiseError(
-            who=who,
-            what="scale",
-            expected="a finite number, or None for 1 / sqrt(head_dim)",
-            got=repr(scale),
-            why="Every score is multiplied by it",
-            do="Pass 1.0 for T5, query_pre_attn_scalar**-0.5 for Gemma 2",
-        )
+    check_scale(scale, who=who)
 
 
 def check_parts(
@@ -99,7 +89,7 @@ def check_parts(
             why="The two orders are different functions, and there is a norm for queries and one for keys",
             do="Pass NormBeforeRotation(nn.RMSNorm(head_dim), nn.RMSNorm(head_dim))",
         )
-    of_heads = len(sinks.logits) == heads if isinstance(sinks, Sinks) else _is_number(sinks)
+    of_heads = len(sinks.logits) == heads if isinstance(sinks, Sinks) else is_finite_number(sinks)
     if sinks is not None and not of_heads:
         raise HeadwiseError(
             who=_LAYER,
@@ -201,10 +191,6 @@ def refuse_lone_memory_positions(memory_positions: Tensor | None) -> None:
         why="In self-attention the keys stand where the queries do",
         do="Pass positions alone, or memory too",
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _in_one_line(value: object) -> str:
