@@ -116,15 +116,13 @@ def timings(sizes, compiled: bool) -> dict[str, dict[str, dict]]:
     return found
 
 
-def peaks(length: int) -> dict[str, float]:
-    """Peak MiB of the whole process, forward alone, by encoding."""
+def show_peaks(length: int) -> None:
+    """Peak MiB of the whole process, forward alone, by encoding: a line each, as they come."""
     from memory import measure
 
-    found = {}
     for name in NAMES:
-        print(f"peak memory at {length:,} tokens: {name}", file=sys.stderr, flush=True)
-        found[name] = measure(name, length, backward=False)["total"]
-    return found
+        total = measure(name, length, backward=False)["total"]
+        print(f"{name:16} {total:8,.0f} MiB{'' if total <= LIMIT else '  over 3 GiB'}", flush=True)
 
 
 def main() -> int:
@@ -136,9 +134,7 @@ def main() -> int:
     parser.add_argument("--memory", action="store_true", help="peak memory on a long input")
     arguments = parser.parse_args()
     if arguments.memory:  # first: it wants a process that has not imported torch
-        length = 2048 if arguments.quick else LONG
-        for name, total in peaks(length).items():
-            print(f"{name:16} {total:8,.0f} MiB{'' if total <= LIMIT else '  over 3 GiB'}")
+        show_peaks(2048 if arguments.quick else LONG)
         return 0
     from tables import show_ratios
 
