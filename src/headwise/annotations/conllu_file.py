@@ -27,8 +27,10 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "two.conllu"
-    >>> _ = file.write_text("# newdoc id = talk\\n1\\tDo\\tdo\\tAUX\\t_\\t_\\t3\\taux\\t_\\t_\\n"
-    ...     "2\\tI\\tI\\tPRON\\t_\\t_\\t3\\tnsubj\\t_\\t_\\n3\\tgo\\tgo\\tVERB\\t_\\t_\\t0\\troot\\t_\\tSpaceAfter=No\\n"
+    >>> _ = file.write_text("# newdoc id = talk\\n"
+    ...     "1\\tDo\\tdo\\tAUX\\t_\\t_\\t3\\taux\\t_\\t_\\n"
+    ...     "2\\tI\\tI\\tPRON\\t_\\t_\\t3\\tnsubj\\t_\\t_\\n"
+    ...     "3\\tgo\\tgo\\tVERB\\t_\\t_\\t0\\troot\\t_\\tSpaceAfter=No\\n"
     ...     "4\\t?\\t?\\tPUNCT\\t_\\t_\\t3\\tpunct\\t_\\t_\\n")
     >>> [sentence] = read_conllu(file)
     >>> sentence.text, sentence.document, sentence.arcs[0]

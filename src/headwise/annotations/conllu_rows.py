@@ -35,7 +35,7 @@ def sentences_of(lines: Sequence[str], *, path: str | Path) -> Iterator[Sentence
     Raises HeadwiseError, with the file and the line, if a line is none of CoNLL-U; and if the package
     conllu, which knows the forms of ids and heads, is not installed.
 
-    >>> [sentence] = sentences_of(["# text = Go", "1\\tGo\\tgo\\tVERB\\t_\\t_\\t0\\troot\\t_\\t_"], path="a.conllu")
+    >>> [sentence] = sentences_of(["# text = Go", "1\\tGo\\tgo\\tVERB\\t_\\t_\\t0\\troot\\t_\\t_"], path="a")
     >>> sentence.comments, sentence.rows[0].head
     ({'text': 'Go'}, 0)
     """

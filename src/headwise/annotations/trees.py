@@ -38,9 +38,7 @@ def arcs_of(words: Sequence[Attached], *, path: str | Path) -> tuple[Arc, ...]:
         got, why = f"{len(roots) or 'no'} words with head 0", "Every word but one hangs on another word"
         raise bad_line(path, line, what="the tree", expected="one with one root", got=got, why=why)
     _check_no_circle(words, path)
-    return tuple(
-        Arc(number, word.head - 1, word.relation) for number, word in enumerate(words) if word.head
-    )
+    return tuple(Arc(number, word.head - 1, word.relation) for number, word in enumerate(words) if word.head)
 
 
 def _check_no_circle(words: Sequence[Attached], path: str | Path) -> None:

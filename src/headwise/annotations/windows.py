@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from headwise.annotations.annotated_text import AnnotatedText, Word
+from headwise.annotations.annotated_text import AnnotatedText
 
 
 def windows(sentences: Iterable[AnnotatedText], words: int = 110) -> list[AnnotatedText]:
@@ -14,7 +14,7 @@ def windows(sentences: Iterable[AnnotatedText], words: int = 110) -> list[Annota
     A window ends where a sentence does, and holds at least one. Labels go along, with word numbers
     counted from the window's start; a label that some of its sentences lack is left empty for their words.
 
-    >>> from headwise.annotations import Mention
+    >>> from headwise.annotations import Mention, Word
     >>> one = AnnotatedText("It ran", (Word("It", 0, 2), Word("ran", 3, 6)), "a:1", "a",
     ...                     mentions=(Mention("cat", 0, 1, 0),))
     >>> [joined] = windows([one, one])
@@ -44,7 +44,9 @@ def _cut(sentences: Iterable[AnnotatedText], words: int) -> Iterator[list[Annota
 def _joined(sentences: Sequence[AnnotatedText]) -> AnnotatedText:
     """The sentences as one text with single spaces between them."""
     text, before = "", 0
-    words, arcs, mentions, links, classes, segments = [], [], [], [], [], []
+    words, arcs, mentions, links = [], [], [], []
+    classes: list[str] = []
+    segments: list[str] = []
     for sentence in sentences:
         text += " " if text else ""
         moved = len(text)
