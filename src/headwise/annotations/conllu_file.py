@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from headwise.annotations.annotated_text import AnnotatedText, Word
-from headwise.annotations.conllu_rows import DEPREL, FORM, MISC, UPOS, Row, sentences_of
+from headwise.annotations.annotated_text import AnnotatedText
+from headwise.annotations.conllu_rows import DEPREL, FORM, MISC, UPOS, sentences_of
 from headwise.annotations.entities import GUM_FIELDS, Marked, mentions_of
 from headwise.annotations.label_file import bad_line, text_of
+from headwise.annotations.spacing import written
 from headwise.annotations.trees import Attached, arcs_of
 
 
@@ -16,10 +16,9 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
     """The sentences of a CoNLL-U file, with trees, parts of speech, coreference and speakers.
 
     Only the basic tree is read: lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left
-    out. The text is made of the words' forms. There is no space after a form where the file says
-    ``SpaceAfter=No``, unless a letter or digit would touch a letter or digit, as in ``do`` ``n't``: many
-    tokenizers read ``don't`` in pieces that are neither word, and ``cannot`` in one piece, so one of
-    the words would have no token. Relations are as in the file, with subtypes (``obl:tmod``).
+    out. The text is made of the words' forms, spaced as the file says (``SpaceAfter=No``) but for the parts
+    of a word such as ``don't``, which ``written`` keeps apart. Relations are as in the file, with
+    subtypes (``obl:tmod``).
     Source: Universal Dependencies, the format CoNLL-U.
 
     Raises HeadwiseError, with the file and the line, if the file is not CoNLL-U in UTF-8, or a tree is
@@ -44,7 +43,7 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
             documents += 1
             document = comments.get("newdoc id") or f"{name} {documents}"
         fields = comments.get("global.Entity") or fields
-        text, words = _text(rows)
+        text, words = written((row.columns[FORM], row.space_after) for row in rows)
         classes = tuple(row.columns[UPOS] for row in rows)
         marked = [Marked(_entity(row.columns[MISC]), row.line) for row in rows]
         attached = [Attached(row.head, row.columns[DEPREL], row.line) for row in rows]
@@ -64,19 +63,6 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
         why, do = "It holds comments only", "Give a file that holds at least one sentence"
         raise bad_line(path, 1, what="the file", expected="sentences", got="none", why=why, do=do)
     return sentences
-
-
-def _text(rows: Sequence[Row]) -> tuple[str, tuple[Word, ...]]:
-    """The forms as one text, and where each stands in it."""
-    text, words, glued = "", [], True
-    for row in rows:
-        form = row.columns[FORM]
-        if not glued or (text[-1:].isalnum() and form[0].isalnum()):
-            text += " "
-        words.append(Word(form, len(text), len(text) + len(form)))
-        text += form
-        glued = not row.space_after
-    return text, tuple(words)
 
 
 def _entity(misc: str) -> str:

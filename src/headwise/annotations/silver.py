@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwise.annotations.annotated_text import AnnotatedText, Arc, Word
+from headwise.annotations.annotated_text import AnnotatedText, Arc
+from headwise.annotations.spacing import written
 from headwise.errors import HeadwiseError
 
 
@@ -62,15 +63,18 @@ def _not_installed(what: str, why: str, do: str) -> HeadwiseError:
 
 
 def _sentence(sentence: Any, text: str, source: str) -> AnnotatedText:  # noqa: ANN401
-    """One sentence; tokens of white space are no words."""
+    """One sentence; tokens of white space are no words, and part the words around them."""
     tokens = [token for token in sentence if not token.is_space]
     number = {token.i: at for at, token in enumerate(tokens)}
-    start = tokens[0].idx if tokens else 0
+    rebuilt, words = written(
+        (token.text, text[token.idx + len(token) : token.idx + len(token) + 1].isspace()) for token in tokens
+    )
+    line = text.count("\n", 0, tokens[0].idx) + 1 if tokens else 1
     classes = tuple(token.pos_ for token in tokens)
     return AnnotatedText(
-        text[start : tokens[-1].idx + len(tokens[-1])] if tokens else "",
-        tuple(Word(token.text, token.idx - start, token.idx - start + len(token)) for token in tokens),
-        source=f"{source}:{text.count(chr(10), 0, start) + 1}",
+        rebuilt,
+        words,
+        source=f"{source}:{line}",
         document=source,
         parts_of_speech=classes if any(classes) else (),
         arcs=tuple(
