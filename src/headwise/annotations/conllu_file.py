@@ -16,8 +16,8 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
     """The sentences of a CoNLL-U file, with trees, parts of speech, coreference and speakers.
 
     Only the basic tree is read: lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left
-    out. The text is made of the words' forms, spaced as the file says (``SpaceAfter=No``) but for the parts
-    of a word such as ``don't``, which ``written`` keeps apart. Relations are as in the file, with
+    out. The text is made of the words' forms, spaced as the file says (``SpaceAfter=No``) but for words
+    such as ``do`` ``n't``, which ``written`` keeps apart. Relations are as in the file, with
     subtypes (``obl:tmod``).
     Source: Universal Dependencies, the format CoNLL-U.
 
@@ -60,8 +60,15 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
             )
         )
     if not sentences:
-        why, do = "It holds comments only", "Give a file that holds at least one sentence"
-        raise bad_line(path, 1, what="the file", expected="sentences", got="none", why=why, do=do)
+        raise bad_line(
+            path,
+            1,
+            what="the file",
+            expected="one with sentences",
+            got="comments alone",
+            why="A sentence has words",
+            do="Give a file that holds at least one sentence",
+        )
     return sentences
 
 
