@@ -3,11 +3,14 @@
 import ast
 import re
 import sys
+import types
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
 
+from headwise.annotations import AnnotatedText, Word, read_conllu, read_labels, silver_trees, words_of_tokens
 from headwise.check import Claims
 from headwise.check import layer as check_layer
 from headwise.check import model as check_model
@@ -171,6 +174,16 @@ def open_without_the_package():
     open_model()
 
 
+@without("conllu")
+def read_without_conllu():
+    return read_conllu(__file__)
+
+
+@without("spacy")
+def parse_without_spacy():
+    silver_trees("words", "en_core_web_sm")
+
+
 def split_twice():
     torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
     try:
@@ -259,6 +272,14 @@ def folder(tmp, *files):
     for name in files:
         (tmp / name).write_text("{}")
     return str(tmp)
+
+
+def parse(text="words", trees=True):
+    """A text by a stand-in for spaCy whose pipeline parses, or not."""
+    words = [types.SimpleNamespace(is_space=piece.isspace()) for piece in [text]]
+    document = type("Document", (list,), {"has_annotation": lambda self, name: trees})(words)
+    with mock.patch.dict(sys.modules, spacy=types.SimpleNamespace(load=lambda name: lambda text: document)):
+        silver_trees(text, "tiny")
 
 
 def recorded(model, *given, keep=None):
@@ -614,6 +635,13 @@ BAD_CALLS = {
     "a cache of another kind": (lambda tmp: layer(x, cache={}), "MultiHeadAttention: cache must be a KVCache, or None, got {}"),
     "a memory in a growing cache": (lambda tmp: layer(x, x, cache=KVCache()), "cache must be a MemoryCache where a memory is given, got KVCache(0 tokens)"),
     "an encoding that does not keep": (lambda tmp: MultiHeadAttention(8, 2, position=Changing())(x, cache=KVCache()), "MultiHeadAttention: position must be an encoding that claims to be cacheable, got Changing()"),
+    "no conllu": (lambda tmp: read_without_conllu(), "read_conllu: conllu must be installed to read a treebank, got no such package", "pip install 'headwise[treebanks]'"),
+    "a treebank that is none": (lambda tmp: read_conllu(folder(tmp, "a") + "/a"), "a:1: the line must be 10 columns, got 1", "Correct the line"),
+    "a missing file of labels": (lambda tmp: read_labels(tmp / "no.json"), "no.json:1: the file must be a JSON file that can be read, got 'no.json'", "No such file or directory"),
+    "a word without a token": (lambda tmp: words_of_tokens([(0, 0)], AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")), "a.conllu:3: word 1 of 1, 'a', must be one that a token covers, got no token for characters 0 to 0"),
+    "no spaCy": (lambda tmp: parse_without_spacy(), "silver_trees: spacy must be installed, got no such package", "pip install spacy"),
+    "a pipeline without a parser": (lambda tmp: parse(trees=False), "silver_trees: the pipeline must be one with a parser, got 'tiny'"),
+    "trees for no words": (lambda tmp: parse("\n"), "silver_trees: the text must be at least one word, got '\\n'"),
 }  # fmt: skip
 
 

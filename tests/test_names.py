@@ -12,6 +12,7 @@ import headwise
 
 LAZY = ("headwise", "headwise.check", "headwise.experiments")  # names load what they need when first used
 EAGER = (
+    "headwise.annotations",
     "headwise.core",
     "headwise.core.masks",
     "headwise.layers",
@@ -81,7 +82,7 @@ def test_importing_headwise_loads_no_torch():
 
 
 @pytest.mark.parametrize(
-    "room", ["errors", "check", "check.checked", "experiments", "experiments.check_apart"]
+    "room", ["errors", "annotations", "check", "check.checked", "experiments", "experiments.check_apart"]
 )
 def test_what_the_command_line_waits_with_loads_no_torch(room):
     assert not loaded(f"import headwise.{room}") & {"torch", "numpy", "sympy", "rich", "transformers"}

@@ -33,8 +33,9 @@ def test_by_hand(spans, words):
 def test_a_word_without_a_token_is_said():
     with pytest.raises(HeadwiseError) as caught:
         words_of_tokens([(0, 2), (3, 7), (8, 9)], TEXT)
-    assert "t:7: word 3 of 4, ',', must be at least one token's, got none for characters 6 to 6" in str(
-        caught.value
+    assert (
+        "t:7: word 3 of 4, ',', must be one that a token covers, got no token for characters 6 to 6"
+        in str(caught.value)
     )
 
 

@@ -52,8 +52,8 @@ def _check_all_found(owners: Sequence[int], text: AnnotatedText) -> None:
         raise HeadwiseError(
             who=text.source,
             what=f"word {lost[0] + 1} of {len(text.words)}, {word.text!r},",
-            expected="at least one token's",
-            got=f"none for characters {word.start} to {word.stop - 1}",
+            expected="one that a token covers",
+            got=f"no token for characters {word.start} to {word.stop - 1}",
             why="The tokenizer drops it, or makes one token of it and a neighbour, or the text was cut short",
             do="Leave this text out, or use a tokenizer that keeps its words apart",
         )

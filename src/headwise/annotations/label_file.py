@@ -41,7 +41,7 @@ def _bad_file(path: str | Path, kind: str, why: str, do: str) -> HeadwiseError:
     return HeadwiseError(
         who=f"{path}:1",
         what="the file",
-        expected=f"a {kind} file",
+        expected=f"a {kind} file that can be read",
         got=repr(Path(path).name),
         why=why,
         do=do,
