@@ -64,6 +64,14 @@ def test_the_top_offers_the_same_objects_as_the_rooms():
         assert getattr(headwise, name) is getattr(room, name)
 
 
+def test_every_room_is_there_by_its_own_name():
+    script = "import sys; from headwise import " + ", ".join(
+        room.split(".")[1] for room in ROOMS if room.count(".") == 1
+    )
+    script += "; assert annotations is sys.modules['headwise.annotations']"  # not __future__'s
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 def loaded(statement):
     script = f"import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

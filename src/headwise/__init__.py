@@ -3,7 +3,7 @@
 The names below load what they need when they are first used, so importing headwise is instant.
 """
 
-from __future__ import annotations
+# no "from __future__ import annotations" in this file: it would hide the room of that name
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
