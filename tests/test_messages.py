@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from headwise.annotations.senses import read_sense_pairs
 from headwise.check import Claims
 from headwise.check import layer as check_layer
 from headwise.check import model as check_model
@@ -614,6 +615,7 @@ BAD_CALLS = {
     "a cache of another kind": (lambda tmp: layer(x, cache={}), "MultiHeadAttention: cache must be a KVCache, or None, got {}"),
     "a memory in a growing cache": (lambda tmp: layer(x, x, cache=KVCache()), "cache must be a MemoryCache where a memory is given, got KVCache(0 tokens)"),
     "an encoding that does not keep": (lambda tmp: MultiHeadAttention(8, 2, position=Changing())(x, cache=KVCache()), "MultiHeadAttention: position must be an encoding that claims to be cacheable, got Changing()"),
+    "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be sense pairs in UTF-8, got 'none.tsv'", "No such file"),
 }  # fmt: skip
 
 
