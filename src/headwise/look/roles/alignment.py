@@ -109,7 +109,7 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
     value, error = _figures(units.sum(0)), _jackknife(units)
     p = p_of_best(value, best_by_chance(figures, _dealt(texts, draws, seed)))
     rows = int(sum(len(text.sure[:, 0].unique()) for text in texts))
-    return Alignment(value[0], error[0], p[0], -value[1], error[1], p[1], rows, len(texts))
+    return Alignment(value[0], error[0], p[0], 0.0 - value[1], error[1], p[1], rows, len(texts))
 
 
 class _Gold:
@@ -142,7 +142,7 @@ def _jackknife(units: Tensor) -> Tensor:
     """``sqrt((n - 1) / n sum_i (f_i - mean f)^2)``, ``f_i`` the figures without unit i, if those exist."""
     without = torch.stack([_figures(rest) for rest in units.sum(0) - units], dim=-1)
     known = without.isfinite()
-    n = known.sum(-1)
+    n = known.double().sum(-1)
     mean = without.nan_to_num(0.0, 0.0, 0.0).sum(-1) / n
     squares = (without - mean[..., None]).square().masked_fill(~known, 0.0).sum(-1)
     return ((n - 1) / n * squares).sqrt()
