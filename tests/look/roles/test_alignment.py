@@ -81,8 +81,7 @@ def test_p_by_counting_all_orders():
     """Best of two heads over all 24 orders of 4 links, counted here one by one."""
     heads = [[0, 1, 2, 3], [0, 1, 0, 1]]
     best = [
-        max(sum(head[i] == order[i] for i in range(4)) for head in heads)
-        for order in permutations(range(4))
+        max(sum(head[i] == order[i] for i in range(4)) for head in heads) for order in permutations(range(4))
     ]
     found = alignment([text(*heads, sure=[[i, i] for i in range(4)])], draws=1500)
     assert found.accuracy.tolist() == [1.0, 0.5]

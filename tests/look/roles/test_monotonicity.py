@@ -1,6 +1,7 @@
 """Monotonicity on matrices made by hand, whose answers are worked out by hand, direction included."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -84,7 +85,9 @@ def test_each_row_of_a_batch_has_its_own_masks():
 @pytest.mark.parametrize("kept", [1.0, 0.7])
 def test_rounding_gives_even_attention_no_order(length, kept):
     q, k = torch.randn(1, 2, 40, 64), torch.zeros(1, 2, length, 64)
-    found = centres(AttentionMap(q, k), keys=(torch.rand(1, length) < kept).index_fill(1, torch.tensor([0]), True))
+    found = centres(
+        AttentionMap(q, k), keys=(torch.rand(1, length) < kept).index_fill(1, torch.tensor([0]), True)
+    )
     assert monotonicity(found[0], draws=1).correlation.tolist() == [0.0, 0.0]
 
 
@@ -98,7 +101,7 @@ def test_correlation_against_loops_with_ties_and_gaps():
     r = monotonicity(found, draws=1)
     for head, row in enumerate(found):
         seen = row[~row.isnan()].tolist()
-        steps = [after >= before for before, after in zip(seen, seen[1:], strict=False)]
+        steps = [after >= before for before, after in pairwise(seen)]
         assert r.correlation[head].item() == pytest.approx(spearman_by_loops(seen), abs=1e-12)
         assert r.rising[head].item() == pytest.approx(sum(steps) / len(steps), abs=1e-12)
         assert r.rows[head].item() == len(seen)

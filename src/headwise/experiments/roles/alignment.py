@@ -86,7 +86,9 @@ def alignment_of_speech(
         inputs["decoder_input_ids"] = _heard(model, inputs)
     ids = inputs["decoder_input_ids"][0, _STARTS:]
     if len(ids) < 3:
-        raise _refused(model.name, "the text", "at least 3 tokens", f"{len(ids)}", "Two have no order to follow")
+        raise _refused(
+            model.name, "the text", "at least 3 tokens", f"{len(ids)}", "Two have no order to follow"
+        )
     found: list[Tensor] = []
     beyond: list[Tensor] = []
     sizes: list[tuple[int, int]] = []
@@ -104,7 +106,9 @@ def alignment_of_speech(
     with watch(model.network, on_call):
         model.network(**inputs, use_cache=False)
     if not found:
-        raise _refused(model.name, "the model", "one with cross-attention", "none seen", "It aligns text and sound")
+        raise _refused(
+            model.name, "the model", "one with cross-attention", "none seen", "It aligns text and sound"
+        )
     frames = sizes[0][1]
     heads = [(layer, head) for layer, (number, _) in enumerate(sizes) for head in range(number)]
     centre = torch.cat(found).cpu()
@@ -112,8 +116,8 @@ def alignment_of_speech(
     rows = zip(heads, centre * LONGEST / frames, torch.cat(beyond).tolist(), strict=True)
     return SpeechAlignment(
         model=model.name,
-        text=model.tokenizer.decode(ids.tolist()) if text is None else text,
-        tokens=[model.tokenizer.decode([token]) for token in ids.tolist()],
+        text=str(model.tokenizer.decode(ids.tolist())) if text is None else text,
+        tokens=[str(model.tokenizer.decode([token])) for token in ids.tolist()],
         seconds=len(sound) / RATE,
         frames=frames,
         frames_of_sound=_filled(frames, len(sound)),

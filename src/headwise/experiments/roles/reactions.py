@@ -24,7 +24,7 @@ class MappedReaction:
     """A reaction in SMILES, ``reactants>>products``, and where each atom of the product came from.
 
     ``origins`` names for each product atom, in the order of writing, the reactant atom it was, counted from 0
-    in the order of writing; hydrogens are not written.
+    in the order of writing; hydrogens within another atom's brackets are none.
 
     >>> REACTIONS[0].smiles, REACTIONS[0].origins
     ('CC(=O)Cl.OCC>>CC(=O)OCC', (0, 1, 2, 4, 5, 6))
@@ -35,8 +35,8 @@ class MappedReaction:
     origins: tuple[int, ...]
 
 
-# Mapped by hand. No atom has a twin that the reaction could take as well; some products are written in another
-# order than their reactants, so that the order of writing alone does not give the answer.
+# Mapped by hand. No atom has a twin that the reaction could take as well; some products are written in
+# another order than their reactants, so that the order of writing alone does not give the answer.
 REACTIONS = (
     MappedReaction("ester of an acid chloride and an alcohol", "CC(=O)Cl.OCC>>CC(=O)OCC", (0, 1, 2, 4, 5, 6)),
     MappedReaction("amide of an amine and an acid chloride", "NCC.CC(=O)Cl>>CC(=O)NCC", (3, 4, 5, 0, 1, 2)),
@@ -65,8 +65,8 @@ class ReactionHead:
 class ReactionMapping:
     """For every head the share of product atoms whose largest weight among reactant atoms is the right one.
 
-    ``chance`` is what a random reactant atom would get, ``same_element`` a random one of the same element, and
-    ``same_order`` the best fixed shift between the numbers of product and reactant atoms. ``mean`` is the
+    ``chance`` is what a random reactant atom would get, ``same_element`` a random one of the same element,
+    and ``same_order`` the best fixed shift between the numbers of product and reactant atoms. ``mean`` is the
     share over all heads.
     """
 
@@ -101,13 +101,13 @@ def map_reactions(
 
     Raises HeadwiseError if a reaction's atoms do not fit its SMILES or the model's tokens.
     """
-    read = [_read(model, reaction, _Atoms(model, reaction)) for reaction in reactions]
+    atoms = [_Atoms(model, reaction) for reaction in reactions]
+    read = [_read(model, own) for own in atoms]
     texts = [text for text, _ in read]
     found = alignment(texts, draws=draws, seed=seed)
     places = read[0][1]
     columns = (found.accuracy.tolist(), found.accuracy_error.tolist(), found.accuracy_p.tolist())
     rows = zip(places, *columns, strict=True)
-    atoms = [_Atoms(model, reaction) for reaction in reactions]
     return ReactionMapping(
         model=model.name,
         reactions=len(reactions),
@@ -127,11 +127,13 @@ class _Atoms:
         self.encoded = model.encode(reaction.smiles)
         tokens = self.encoded.tokens
         arrow = tokens.index(_ARROW) if _ARROW in tokens else len(tokens)
-        atoms = [place for place, token in enumerate(tokens) if re.fullmatch(ATOM, token) and token != "[UNK]"]
-        atoms = [place for place in atoms if self.encoded.spans[place] != (0, 0)]
+        written = [
+            reaction.smiles[start:stop] for start, stop in self.encoded.spans
+        ]  # empty for special tokens
+        atoms = [place for place, token in enumerate(written) if re.fullmatch(ATOM, token)]
         self.reactants = [place for place in atoms if place < arrow]
         self.products = [place for place in atoms if place > arrow]
-        self.elements = [re.sub(r"[^A-Za-z].*", "", tokens[at].strip("[]")).capitalize() for at in range(len(tokens))]
+        self.elements = {place: _element(written[place]) for place in atoms}
         fits = len(self.products) == len(reaction.origins) > 0
         fits = fits and all(0 <= origin < len(self.reactants) for origin in reaction.origins)
         if fits:
@@ -146,11 +148,17 @@ class _Atoms:
                 f"{len(self.reactants)}",
                 got=f"{reaction.origins} for {reaction.smiles!r}",
                 why="An atom stays what it is in a reaction",
-                do="Count atoms from 0 in the order of writing, and hydrogens not at all",
+                do="Count atoms from 0 in the order of writing, without hydrogens inside brackets",
             )
 
 
-def _read(model: TextModel, reaction: MappedReaction, atoms: _Atoms) -> tuple[LinkedText, list[tuple[int, int]]]:
+def _element(atom: str) -> str:
+    """The element of an atom in SMILES, aromatic ones too: ``[NH3+]`` is N, ``[13cH]`` is C."""
+    found = re.match(r"\[?\d*([A-Z][a-z]?|[a-z]{1,2})", atom)
+    return found[1].capitalize() if found else atom
+
+
+def _read(model: TextModel, atoms: _Atoms) -> tuple[LinkedText, list[tuple[int, int]]]:
     """What every head chose for the product atoms, with the gold links; and the heads' layer and number."""
     products = torch.tensor(atoms.products)
     among = torch.zeros(len(atoms.encoded.tokens), dtype=torch.bool)
@@ -158,12 +166,14 @@ def _read(model: TextModel, reaction: MappedReaction, atoms: _Atoms) -> tuple[Li
     chosen: list[Tensor] = []
 
     def on_call(call: AttentionCall) -> None:
-        chosen.append(chosen_keys(call.map(), products.to(call.q.device), keys=among.to(call.q.device))[0].cpu())
+        chosen.append(
+            chosen_keys(call.map(), products.to(call.q.device), keys=among.to(call.q.device))[0].cpu()
+        )
 
     with watch(model.network, on_call):
         model.network(**atoms.encoded.inputs)
     links = torch.stack([torch.arange(len(products)), torch.tensor(atoms.origins)], dim=1)
-    names = sorted(set(atoms.elements))
+    names = sorted(set(atoms.elements.values()))
     group = torch.tensor([names.index(atoms.elements[place]) for place in atoms.products])
     heads = [(layer, head) for layer, rows in enumerate(chosen) for head in range(len(rows))]
     return LinkedText(torch.cat(chosen), sure=links, group=group), heads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -76,8 +77,8 @@ def chosen_keys(
 def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0) -> Alignment:
     """How well the choices of all heads agree with gold links, over texts taken together.
 
-    ``accuracy = |A and S| / linked rows`` counts rows with a sure link; the error rate of the links ``A`` that
-    a head makes is ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``: Och & Ney 2003, Computational
+    ``accuracy = |A and S| / linked rows`` counts rows with a sure link; the error rate of the links ``A``
+    that a head makes is ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``: Och & Ney 2003, Computational
     Linguistics 29(1), section 5.1. Standard errors leave out one text at a time, or one row where there is
     one text only (Efron & Stein 1981, jackknife). Raises HeadwiseError where no text has a sure link.
 
@@ -87,7 +88,7 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
     >>> found.accuracy.tolist(), found.error_rate.tolist()
     ([1.0, 0.0], [0.0, 1.0])
     """
-    if not any(len(text.sure) for text in texts):
+    if not sum(len(text.sure) for text in texts):
         raise HeadwiseError(
             who="alignment",
             what="the links",
@@ -100,7 +101,7 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
     starts = torch.tensor([0, *(text.chosen.shape[1] for text in texts)]).cumsum(0).tolist()
 
     def figures(order: Tensor) -> Tensor:
-        own = [order[start:stop] - start for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+        own = [order[start:stop] - start for start, stop in pairwise(starts)]
         counts = [links.counts(rows).sum(-1) for links, rows in zip(gold, own, strict=True)]
         return _figures(torch.stack(counts).sum(0))
 
@@ -108,7 +109,7 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
     units = torch.stack([c.sum(-1) for c in counts]) if len(texts) > 1 else counts[0].movedim(-1, 0)
     value, error = _figures(units.sum(0)), _jackknife(units)
     p = p_of_best(value, best_by_chance(figures, _dealt(texts, draws, seed)))
-    rows = int(sum(len(text.sure[:, 0].unique()) for text in texts))
+    rows = int(sum((links.links > 0).sum() for links in gold))
     return Alignment(value[0], error[0], p[0], 0.0 - value[1], error[1], p[1], rows, len(texts))
 
 
@@ -121,7 +122,7 @@ class _Gold:
         named = torch.cat([text.chosen.flatten(), possible[:, 1]])
         self.keys = int(named.max()) + 1 if len(named) else 1
         self.sure, self.possible = (x[:, 0] * self.keys + x[:, 1] for x in (text.sure, possible))
-        self.links = torch.bincount(self.sure.unique() // self.keys, minlength=self.rows)
+        self.links = torch.bincount(torch.unique(self.sure) // self.keys, minlength=self.rows)
 
     def counts(self, order: Tensor) -> Tensor:
         """[5, heads, rows]: right, possible, made, sure links and linked rows, with links of row order[i]."""
@@ -153,7 +154,7 @@ def _dealt(texts: Sequence[LinkedText], draws: int, seed: int) -> Iterator[Tenso
     group, last = [], 0
     for text in texts:
         own = torch.zeros(text.chosen.shape[1], dtype=torch.long) if text.group is None else text.group
-        group.append(own.unique(return_inverse=True)[1] + last)
+        group.append(torch.unique(own, return_inverse=True)[1] + last)
         last = int(group[-1].max()) + 1 if len(own) else last
     joined = torch.cat(group)
     home = joined.argsort(stable=True)

@@ -61,13 +61,12 @@ def centres(
     for piece in attention.pieces():
         sums[:, :, piece.rows] = piece.weights.double() @ values[:, :, piece.columns]
     step = 2.0 ** math.ceil(math.log2(_ROUNDINGS * torch.finfo(attention.dtype).eps * max(1, columns)))
-    found = (sums[..., 0] / sums[..., 1] / step).round() * step + middle[:, None]
+    mass = sums[..., 1].masked_fill(sums[..., 1] < torch.finfo(attention.dtype).tiny, torch.nan)
+    found = (sums[..., 0] / mass / step).round() * step + middle[:, None]
     return found if queries is None else found.masked_fill(~queries[:, None], torch.nan)
 
 
-def monotonicity(
-    found: Float[Tensor, "heads query"], *, draws: int = DRAWS, seed: int = 0
-) -> Monotonicity:
+def monotonicity(found: Float[Tensor, "heads query"], *, draws: int = DRAWS, seed: int = 0) -> Monotonicity:
     """How far the centres of all heads move on with the queries; a query without a centre does not count.
 
     Give all heads that the best is sought among, of all layers, together. Spearman 1904; the standard error
