@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace as Says
 
 import pytest
 import torch
@@ -43,6 +44,8 @@ from headwise.experiments.inside import given_text
 from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
+from headwise.experiments.roles.alignment import alignment_of_speech
+from headwise.experiments.roles.reactions import MappedReaction, map_reactions
 from headwise.experiments.words import check_comparable
 from headwise.layers import (
     ALiBi,
@@ -116,7 +119,8 @@ from headwise.look import (
 from headwise.look.recordings.kept import Kept
 from headwise.look.recordings.recording import Layer
 from headwise.look.recordings.sums import Sums
-from headwise.models import Model, open_model, open_text_model
+from headwise.look.roles.alignment import alignment
+from headwise.models import EncodedText, Model, open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
@@ -616,6 +620,9 @@ BAD_CALLS = {
     "a memory in a growing cache": (lambda tmp: layer(x, x, cache=KVCache()), "cache must be a MemoryCache where a memory is given, got KVCache(0 tokens)"),
     "an encoding that does not keep": (lambda tmp: MultiHeadAttention(8, 2, position=Changing())(x, cache=KVCache()), "MultiHeadAttention: position must be an encoding that claims to be cacheable, got Changing()"),
     "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be sense pairs in UTF-8, got 'none.tsv'", "No such file"),
+    "links that are none": (lambda tmp: alignment([]), "alignment: the links must be at least one sure link in the texts, got none in 0 texts"),
+    "speech of two words": (lambda tmp: alignment_of_speech(Says(name="tiny", encode=lambda sound, text: {"decoder_input_ids": torch.zeros(1, 4)}), x, "a b"), "tiny: the text must be at least 3 tokens, got 2"),
+    "atoms from nowhere": (lambda tmp: map_reactions(Says(encode=lambda text: EncodedText(["C"], [(0, 1)], {})), [MappedReaction("", "C", (0,))]), "map_reactions: the origins of product atoms must be 0 numbers of reactant atoms of the same element, below 1, got (0,) for 'C'"),
 }  # fmt: skip
 
 
