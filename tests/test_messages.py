@@ -3,14 +3,15 @@
 import ast
 import re
 import sys
-import types
 from pathlib import Path
+from types import SimpleNamespace as Says
 from unittest import mock
 
 import pytest
 import torch
 
 from headwise.annotations import AnnotatedText, Word, read_conllu, read_labels, silver_trees, words_of_tokens
+from headwise.annotations.senses import read_sense_pairs
 from headwise.check import Claims
 from headwise.check import layer as check_layer
 from headwise.check import model as check_model
@@ -45,6 +46,8 @@ from headwise.experiments.inside import given_text
 from headwise.experiments.inside.outcome import outcome_of
 from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
+from headwise.experiments.roles.alignment import alignment_of_speech
+from headwise.experiments.roles.reactions import MappedReaction, map_reactions
 from headwise.experiments.words import check_comparable
 from headwise.layers import (
     ALiBi,
@@ -118,7 +121,8 @@ from headwise.look import (
 from headwise.look.recordings.kept import Kept
 from headwise.look.recordings.recording import Layer
 from headwise.look.recordings.sums import Sums
-from headwise.models import Model, open_model, open_text_model
+from headwise.look.roles.alignment import alignment
+from headwise.models import EncodedText, Model, open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
@@ -276,9 +280,9 @@ def folder(tmp, *files):
 
 def parse(text="words", trees=True):
     """A text by a stand-in for spaCy whose pipeline parses, or not."""
-    words = [types.SimpleNamespace(is_space=piece.isspace()) for piece in [text]]
+    words = [Says(is_space=piece.isspace()) for piece in [text]]
     document = type("Document", (list,), {"has_annotation": lambda self, name: trees})(words)
-    with mock.patch.dict(sys.modules, spacy=types.SimpleNamespace(load=lambda name: lambda text: document)):
+    with mock.patch.dict(sys.modules, spacy=Says(load=lambda name: lambda text: document)):
         silver_trees(text, "tiny")
 
 
@@ -642,6 +646,10 @@ BAD_CALLS = {
     "no spaCy": (lambda tmp: parse_without_spacy(), "silver_trees: spacy must be installed, got no such package", "pip install spacy"),
     "a pipeline without a parser": (lambda tmp: parse(trees=False), "silver_trees: the pipeline must be one with a parser, got 'tiny'"),
     "trees for no words": (lambda tmp: parse("\n"), "silver_trees: the text must be at least one word, got '\\n'"),
+    "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be sense pairs in UTF-8, got 'none.tsv'", "No such file"),
+    "links that are none": (lambda tmp: alignment([]), "alignment: the links must be at least one sure link in the texts, got none in 0 texts"),
+    "speech of two words": (lambda tmp: alignment_of_speech(Says(name="tiny", encode=lambda sound, text: {"decoder_input_ids": torch.zeros(1, 4)}), x, "a b"), "tiny: the text must be at least 3 tokens, got 2"),
+    "atoms from nowhere": (lambda tmp: map_reactions(Says(encode=lambda text: EncodedText(["C"], [(0, 1)], {})), [MappedReaction("", "C", (0,))]), "map_reactions: the origins of product atoms must be 0 numbers of reactant atoms of the same element, below 1, got (0,) for 'C'"),
 }  # fmt: skip
 
 

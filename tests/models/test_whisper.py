@@ -115,6 +115,13 @@ def test_every_weight_finds_its_place(tiny):
         open_text_model("whisper")
 
 
+def test_declared_alignment_heads_are_read_and_need_not_be_there(tiny):
+    _, file = tiny
+    assert open_model("whisper").alignment_heads == ()
+    file.with_name("config.json").write_text(json.dumps({"alignment_heads": [[1, 0], [0, 1]]}))
+    assert open_model("whisper").alignment_heads == ((1, 0), (0, 1))
+
+
 def test_float16_is_read_too(tmp_path):
     numbers = np.array([[0.1, -2.0], [3.0, 65504.0]], np.float16)
     (tmp_path / "model.bin").write_bytes(model_bin({"a/b": numbers}))

@@ -14,10 +14,10 @@ from headwise.models.weights import built_without_touching_the_seed, fill, load_
 
 NAME = "rxnmapper"
 _FOLDER = ("models", "transformers", "albert_heads_8_uspto_all_1310k")
-# one token of a SMILES string: a bracketed atom, an atom of the organic subset, a bond, a ring closure
-_BRACKETED, _ATOMS = r"\[[^\]]+\]", r"Br|Cl|[BCNOSPFIbcnosp]"
+ATOM = r"\[[^\]]+\]|Br|Cl|[BCNOSPFIbcnosp]"  # a bracketed one, or one of the organic subset
+# one token of a SMILES string: an atom, a bond, a ring closure
 _BONDS, _RINGS = r">>|[().=#+\\/:~@?>*$-]", r"%[0-9]{2}|[0-9]"
-SMILES = f"{_BRACKETED}|{_ATOMS}|{_BONDS}|{_RINGS}"
+SMILES = f"{ATOM}|{_BONDS}|{_RINGS}"
 
 
 def open_rxnmapper(attention: str) -> TextModel:

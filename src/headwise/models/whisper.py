@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,10 +31,15 @@ _SELF, _CROSS = ("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj")
 
 @dataclass(frozen=True)
 class SpeechModel(Model):
-    """A trained model that writes down what is said, with its tokenizer and the ear before its encoder."""
+    """A trained model that writes down what is said, with its tokenizer and the ear before its encoder.
+
+    ``alignment_heads`` are pairs (layer, head) of the decoder's cross-attention that its files declare to
+    follow the sound: those that its makers take the times of words from.
+    """
 
     tokenizer: PreTrainedTokenizerBase
     ear: WhisperFeatureExtractor
+    alignment_heads: tuple[tuple[int, int], ...] = ()
 
     def encode(self, sound: Tensor, text: str = "") -> dict[str, Tensor]:
         """A sound [samples], 16,000 a second, and the text so far, as ``network(**inputs)`` takes them.
@@ -82,7 +89,15 @@ def open_whisper(attention: str) -> SpeechModel:
     network = built_without_touching_the_seed(lambda: transformers.WhisperForConditionalGeneration(config))
     fill(network, weights, who=NAME)
     ear = transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins)
-    return SpeechModel(NAME, network.eval(), tokenizer, ear)
+    return SpeechModel(NAME, network.eval(), tokenizer, ear, _alignment_heads(file.with_name("config.json")))
+
+
+def _alignment_heads(file: Path) -> tuple[tuple[int, int], ...]:
+    """What the file declares, nothing where there is none: converters need not write it."""
+    if not file.exists():
+        return ()
+    declared = json.loads(file.read_text(encoding="utf-8")).get("alignment_heads") or []
+    return tuple((int(layer), int(head)) for layer, head in declared)
 
 
 def _sizes(stored: dict[str, Tensor]) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""Which head does what in real models, with baselines and nulls."""

@@ -1,0 +1,107 @@
+"""What the battery of roles found: every role with its heads, every head with its role, and a verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headwise.experiments.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+NO_ROLE = "none"
+
+
+@dataclass(frozen=True)
+class HeadScore:
+    """One head in one role, on the half of the texts that it was not chosen on.
+
+    ``low`` and ``high`` are the 95 % interval of ``score``, ``error`` its standard error with texts as units;
+    ``whole`` is the score on all texts. ``value_weighted`` weighs attention by the length of what values
+    carry, ``without_sinks`` leaves out special tokens and the first. ``baseline`` is what the best head scores
+    that knows only distance, or nothing; ``control`` what this head's attention scores by chance, or on the
+    control texts. ``p`` is against the best of all heads by chance, times the number of roles asked.
+    """
+
+    head: str
+    score: float
+    low: float
+    high: float
+    error: float
+    whole: float
+    value_weighted: float
+    without_sinks: float
+    baseline: float
+    control: float
+    p: float
+    held: bool
+
+
+@dataclass(frozen=True)
+class RoleResult:
+    """One role: what was asked, of how much data, and the heads that hold it, best first.
+
+    ``best`` is the head that scores highest on the first half of the texts, whether it holds the role or not.
+    ``verdict`` is "held", "position" where heads beat chance but not a fixed distance, or "none".
+    """
+
+    role: str
+    family: str
+    asks: str
+    data: str
+    rows: int
+    texts: int
+    baseline_name: str
+    least: float
+    margin: float
+    best: HeadScore
+    heads: list[HeadScore]
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What happens to the thing a role is about without its heads, beside as many random ones.
+
+    ``what`` says what was measured, ``before`` without removing anything; ``random`` are draws of heads of
+    the same layers.
+    """
+
+    role: str
+    heads: list[str]
+    what: str
+    before: float
+    without: float
+    random: list[float]
+
+
+@dataclass(frozen=True)
+class RoleBattery(Result):
+    """What each head of a model does, as far as its attention tells.
+
+    ``of_heads`` is the best-supported role of each head by layer, or "none"; ``left_out`` says which roles
+    were not asked and why; ``sentences`` are the tutorials' four, each with its verdict.
+    """
+
+    model: str
+    untrained_seed: int | None
+    data: list[str]
+    roles: list[RoleResult]
+    of_heads: list[list[str]]
+    share_with_role: float
+    left_out: dict[str, str]
+    sentences: dict[str, str]
+    confirmed: list[Confirmation]
+    coverage: str
+
+    def __rich__(self) -> RenderableType:
+        from headwise.experiments.roles.battery_view import view
+
+        return view(self)
+
+    def figure(self) -> Figure:
+        from headwise.experiments.roles.battery_figure import figure_of
+
+        return figure_of(self)

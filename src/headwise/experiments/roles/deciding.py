@@ -1,0 +1,90 @@
+"""Decides from the evidence which heads hold a role: chosen on one half of the texts, reported on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headwise.experiments.roles.battery import NO_ROLE, HeadScore, RoleResult
+from headwise.look.roles.evidence import RAW, VALUE_WEIGHTED, WITHOUT_SINKS, Evidence
+from headwise.look.roles.signs import chance_of_best
+
+LEVEL = 0.05
+_NORMAL_95 = 1.96  # standard errors on either side
+
+
+def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: int) -> RoleResult:
+    """The heads that hold a role, the best first.
+
+    A head is chosen on the first half of the texts: it scores ``least`` and beats the baseline, and its
+    control text, by ``margin``. It holds the role if that is so on the second half too, with 95 % confidence
+    that it is above the baseline at all, and if p, against the best of all heads and times ``roles_asked``,
+    is below 5 %.
+    """
+    first, second = evidence.first_half, evidence.second_half
+    question = evidence.question
+    chance = np.minimum(1.0, chance_of_best(evidence.excess(second)) * roles_asked)
+    chosen = _passes(evidence, first)
+    above, error = evidence.above(second)
+    held = chosen & _passes(evidence, second) & (above > _NORMAL_95 * error) & (chance < LEVEL)
+    score, wrong = evidence.mean(second), evidence.error(second)
+    low, high = score - _NORMAL_95 * wrong, score + _NORMAL_95 * wrong
+    columns = {
+        "whole": evidence.mean(),
+        "value_weighted": evidence.mean(second, VALUE_WEIGHTED),
+        "without_sinks": evidence.mean(second, WITHOUT_SINKS),
+        "control": evidence.mean_of_control(second, RAW),
+    }
+    baseline = evidence.baseline(second)
+
+    def of(head: int) -> HeadScore:
+        return HeadScore(
+            head=names[head],
+            score=float(score[head]),
+            low=max(0.0, float(low[head])),
+            high=min(1.0, float(high[head])),
+            error=float(wrong[head]),
+            baseline=baseline,
+            p=float(chance[head]),
+            held=bool(held[head]),
+            **{name: float(column[head]) for name, column in columns.items()},
+        )
+
+    order = np.argsort(-score, kind="stable")
+    best = int(np.argmax(evidence.mean(first)))
+    beats_chance = bool(((chance < LEVEL) & (score > evidence.mean_of_control(second)))[best])
+    return RoleResult(
+        role=evidence.role,
+        family=question.family,
+        asks=question.asks,
+        data=data,
+        rows=evidence.rows(),
+        texts=len(evidence.counts),
+        baseline_name=evidence.baseline_name,
+        least=question.least,
+        margin=question.margin,
+        best=of(best),
+        heads=[of(int(head)) for head in order if held[head]],
+        verdict="held" if held.any() else "position" if beats_chance and question.offsets else "none",
+    )
+
+
+def _passes(evidence: Evidence, half: np.ndarray) -> np.ndarray:
+    above, _ = evidence.above(half)
+    question = evidence.question
+    return (evidence.mean(half) >= question.least) & (above >= question.margin)
+
+
+def role_of_each(results: Sequence[RoleResult], names: Sequence[str]) -> list[str]:
+    """Each head's best-supported role: of those it holds, the one furthest above its baseline in errors.
+
+    >>> role_of_each([], ["0.0"])
+    ['none']
+    """
+    best: dict[str, tuple[float, str]] = {}
+    for result in results:
+        for head in result.heads:
+            support = (head.score - max(head.baseline, head.control)) / max(head.error, 1e-3)
+            best[head.head] = max(best.get(head.head, (0.0, NO_ROLE)), (support, result.role))
+    return [best.get(name, (0.0, NO_ROLE))[1] for name in names]

@@ -1,0 +1,52 @@
+"""Roles of syntax: from a word to the head of its phrase, and back, for every relation of a treebank."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import torch
+
+from headwise.look.roles.labelled import Labelled
+from headwise.look.roles.question import WORDS, Items, Question, by_distance, largest_weight
+
+UP, DOWN = "dependent to head", "head to dependent"
+
+
+def relations(text: Labelled) -> dict[str, Items]:
+    """Both directions of every arc; a relation's subtypes count as the relation.
+
+    Clark et al. 2019, arXiv 1906.04341, section 4.2. A causal model is asked only for words that come before.
+
+    >>> from headwise.annotations.annotated_text import Arc
+    >>> from headwise.look.roles.example import example
+    >>> found = relations(example("dogs bark", arcs=(Arc(0, 1, "nsubj"),)))
+    >>> {name: (items.rows.tolist(), items.targets.long().tolist()) for name, items in found.items()}
+    {'nsubj, dependent to head': ([0], [[0, 1]]), 'nsubj, head to dependent': ([1], [[1, 0]])}
+    """
+    count = len(text.notes.words)
+    others = text.visible(count) & ~torch.eye(count, dtype=torch.bool)
+    pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for dependent, head, relation in text.notes.arcs:
+        name = relation.split(":")[0]
+        for direction, row, key in ((UP, dependent, head), (DOWN, head, dependent)):
+            if others[row, key]:
+                pairs[f"{name}, {direction}"].append((row, key))
+    return {name: _items(found, others) for name, found in pairs.items()}
+
+
+def _items(pairs: list[tuple[int, int]], others: torch.Tensor) -> Items:
+    rows, keys = torch.tensor(pairs).unbind(1)
+    targets = torch.zeros(len(rows), others.shape[1], dtype=torch.bool)
+    targets[torch.arange(len(rows)), keys] = True
+    return Items(rows, targets, others[rows])
+
+
+SYNTAX = Question(
+    "syntax",
+    "Is the largest weight, between words, on the word that the tree links it with?",
+    relations,
+    unit=WORDS,
+    measure=largest_weight,
+    chance=by_distance,
+    least=0.0,
+)
