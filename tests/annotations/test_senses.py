@@ -1,5 +1,6 @@
 """The meaning set: enough of it, fair between cue and control, and bad files of a user refused by line."""
 
+import math
 import re
 from collections import Counter, defaultdict
 
@@ -83,6 +84,19 @@ def test_each_is_one_token_at_one_place_to_both_models(smollm2):
             assert len(cue.tokens) == len(control.tokens)
 
 
+def test_cues_are_not_rarer_than_controls(smollm2):
+    """Some heads look at any rare word. Both vocabularies count from the common tokens to the rare."""
+    for model in (open_text_model(), smollm2):
+        number = model.tokenizer(
+            [f" {word}" for pair in PAIRS for word in (pair.cue, pair.control)], add_special_tokens=False
+        ).input_ids
+        ratio = math.exp(
+            sum(math.log(cue / control) for [cue], [control] in zip(number[::2], number[1::2], strict=True))
+            / len(PAIRS)
+        )
+        assert 3 / 4 < ratio < 4 / 3, model.name
+
+
 def one_or_the_space_before(starts):
     """A token of SmolLM2's may begin at the space."""
     return starts | {start - 1 for start in starts}
@@ -147,7 +161,11 @@ BAD_FILES = {
         "the cue must be a word that is nowhere else in the sentence, got 'loan'",
     ),
     "the control again": (with_frame("A movie or {} of the bank."), 3, "the control must be a word that is"),
-    "the word as cue": (with_frame("The {} of the bank.", cue="Bank"), 3, "the cue must be a word that is"),
+    "the word in the cue": (
+        with_frame("The {} of the bank.", cue="old bank"),
+        3,
+        "the cue must be a word that",
+    ),
 }
 
 

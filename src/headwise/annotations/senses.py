@@ -79,8 +79,8 @@ def sense_pairs() -> list[SensePair]:
     """The pairs that come with headwise: 50 English words, two or three senses each, two frames or more.
 
     The senses of a word stand in the same frames, beside the same control, so the frame alone tells none from
-    another. Cues and controls are nouns; each is one token to MiniLM and to SmolLM2. All are written for
-    headwise, none is taken from a corpus.
+    another. Cues and controls are nouns, about equally common, since some heads look at any rare word; each
+    is one token to MiniLM and to SmolLM2. All are written for headwise, none is taken from a corpus.
 
     >>> pairs = sense_pairs()
     >>> len(pairs), len({pair.word for pair in pairs})
