@@ -163,17 +163,28 @@ def _head(
     beyond: float,
 ) -> SpeechHead:
     columns = (
-        (of.correlation, of.correlation_error, of.correlation_p),
-        (of.rising, of.rising_error, of.rising_p),
+        of.correlation,
+        of.correlation_error,
+        of.correlation_p,
+        of.rising,
+        of.rising_error,
+        of.rising_p,
     )
-    (r, r_error, r_p), (rising, rising_error, rising_p) = (
-        [float(column[number]) for column in three] for three in columns
+    r, r_error, r_p, rising, rising_error, rising_p = (float(column[number]) for column in columns)
+    return SpeechHead(
+        layer=place[0],
+        head=place[1],
+        monotonicity=r,
+        error=_number(r_error),
+        p=r_p,
+        rising=rising,
+        rising_error=_number(rising_error),
+        rising_p=rising_p,
+        pace=pace,
+        centre=[_number(second) for second in centre.tolist()],
+        beyond=beyond,
+        declared=place in model.alignment_heads,
     )
-    seconds = [_number(second) for second in centre.tolist()]
-    declared = place in model.alignment_heads
-    errors = _number(r_error), _number(rising_error)
-    of_steps = (rising, errors[1], rising_p)
-    return SpeechHead(*place, r, errors[0], r_p, *of_steps, pace, seconds, beyond, declared)
 
 
 def _number(x: float) -> float | None:
