@@ -93,7 +93,10 @@ def _role_plan(question: Question, found: dict[int, Items], texts: Sequence[Labe
     offsets = torch.tensor(
         [[float(items.at_offset(offset).sum()) for offset in OFFSETS] for items in found.values()]
     )
-    even = [_by_even_attention(question, items, texts[number]) for number, items in found.items()]
+    even = [
+        _by_even_attention(question, items, texts[number])
+        for number, items in found.items()
+    ]
     return RolePlan(question, list(found), counts, offsets, torch.tensor(even))
 
 

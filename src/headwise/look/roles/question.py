@@ -40,7 +40,9 @@ class Items:
         return Items(self.rows[some], self.targets[some], self.candidates[some])
 
 
-def items_from(targets: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row key"]) -> Items:
+def items_from(
+    targets: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row key"]
+) -> Items:
     """The rows that have a target and something else to look at, from a matrix of all rows.
 
     >>> targets = torch.tensor([[False, True], [False, False]])
@@ -57,7 +59,9 @@ Weights = Float[Tensor, "head item key"]
 Measured = tuple[Float[Tensor, "head item"], Float[Tensor, "head item"]]
 
 
-def share_of_weight(weights: Weights, items: Items, chance: Float[Tensor, "item key"]) -> Measured:
+def share_of_weight(
+    weights: Weights, items: Items, chance: Float[Tensor, "item key"]
+) -> Measured:
     """The weight on the targets, and what targets chosen by ``chance`` would get.
 
     >>> items = items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))
@@ -79,7 +83,9 @@ def share_among(weights: Weights, items: Items, chance: Float[Tensor, "item key"
     return share_of_weight(of_candidates / total.where(total > 0, 1.0), items, chance)
 
 
-def largest_weight(weights: Weights, items: Items, chance: Float[Tensor, "item key"]) -> Measured:
+def largest_weight(
+    weights: Weights, items: Items, chance: Float[Tensor, "item key"]
+) -> Measured:
     """1 where the largest weight among the candidates is on a target, and how often chance makes it one.
 
     >>> items = items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))
@@ -98,7 +104,9 @@ def evenly(texts: list[Items]) -> list[Float[Tensor, "item key"]]:
     >>> evenly([items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))])
     [tensor([[0.5000, 0.5000]])]
     """
-    return [items.candidates * (items.targets.sum(1) / items.candidates.sum(1))[:, None] for items in texts]
+    return [
+        items.candidates * (items.targets.sum(1) / items.candidates.sum(1))[:, None] for items in texts
+    ]
 
 
 def by_distance(texts: list[Items]) -> list[Float[Tensor, "item key"]]:

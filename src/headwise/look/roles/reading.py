@@ -86,9 +86,7 @@ class RoleReader:
         for role, plan in self.plan.roles.items():
             of_texts = [self.sums[role, at] for at in range(len(plan.texts))]
             layers = self.self_attention
-            stacked = np.stack(
-                [np.concatenate([sums[layer] for layer in layers], axis=-1) for sums in of_texts]
-            )
+            stacked = np.stack([np.concatenate([sums[layer] for layer in layers], axis=-1) for sums in of_texts])
             score, control = np.moveaxis(stacked, 0, 2)
             yield Evidence(
                 role,
@@ -109,10 +107,7 @@ def _to_one(weights: Float[Tensor, "head query key"]) -> Float[Tensor, "head que
 
 
 def read_roles(
-    model: nn.Module,
-    plan: Plan,
-    run: Callable[[Labelled], object],
-    numbers: Iterable[int],
+    model: nn.Module, plan: Plan, run: Callable[[Labelled], object], numbers: Iterable[int],
     output_weights: Mapping[str, Tensor] | None = None,
 ) -> tuple[RoleReader, Coverage]:
     """Run the model over every text of a plan, once, and read all that was asked.
