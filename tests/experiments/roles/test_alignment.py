@@ -27,13 +27,15 @@ class Planted(nn.Module):
     Token i of the text looks at frame 3 i, or 33 - 3 i; the start tokens at the last frame.
     """
 
+    sharpness = 200.0
+
     def forward(self, input_features, decoder_input_ids, use_cache):
         tokens = decoder_input_ids.shape[1]
         functional.scaled_dot_product_attention(*(torch.zeros(1, 2, tokens, 4) for _ in range(3)))
         functional.scaled_dot_product_attention(*(torch.zeros(1, 2, FRAMES, 4) for _ in range(3)))
         looks = torch.tensor([[59, 59, *(3 * i for i in range(tokens - 2))]] * 3)
         looks[2, 2:] = 33 - looks[2, 2:]
-        q = 200.0 * functional.one_hot(looks, FRAMES).float()[None]
+        q = self.sharpness * functional.one_hot(looks, FRAMES).float()[None]
         q[:, 1] = 0.0
         k = torch.eye(FRAMES).expand(1, 3, -1, -1)
         functional.scaled_dot_product_attention(q, k, k, scale=1.0)
@@ -72,6 +74,10 @@ def test_planted_heads_by_hand():
     assert backwards.centre == pytest.approx([16.5 - 1.5 * i for i in range(12)], abs=1e-4)
     assert even.centre == pytest.approx([19.5 / 2] * 12, abs=1e-4)
     assert [head.beyond for head in found.heads] == pytest.approx([0.0, 1 / 3, 0.0], abs=1e-6)
+    # 1.5 s a token, where 20 s over 11 steps were even
+    assert [head.pace for head in found.heads] == pytest.approx(
+        [1.5 * 11 / 20, 0.0, -1.5 * 11 / 20], abs=1e-4
+    )
     assert forwards.p == pytest.approx(1 / 201, abs=1e-7)  # float32
     assert min(even.p, backwards.p) > 0.9
     assert found.following() == ["0.0"]
@@ -126,6 +132,19 @@ def test_what_cannot_be_aligned_is_refused(network, text, message):
         alignment_of_speech(model_of(network), torch.zeros(16_000), text)
 
 
+def test_a_centre_that_only_drifts_does_not_follow():
+    """As planted, but the weight is spread over all frames, and moves from them by a little."""
+    planted = Planted()
+    planted.sharpness = 0.5
+    forwards = alignment_of_speech(
+        model_of(planted), torch.zeros(480_000), " ".join(WORDS[3:]), draws=200
+    ).heads[0]
+    assert forwards.monotonicity == pytest.approx(1.0, abs=1e-12)
+    assert forwards.p < 0.05
+    assert 0 < forwards.pace < 0.25
+    assert not forwards.follows
+
+
 def whisper_on_the_recording():
     with wave.open(str(Path(os.environ["HEADWISE_DATA"], "jfk-16khz.wav"))) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), np.int16)
@@ -133,7 +152,7 @@ def whisper_on_the_recording():
         open_model("whisper"), torch.from_numpy(samples / np.float32(32768)), draws=200
     )
     declared = {head.name for head in found.heads if head.declared}
-    following = found.following()
+    following = found.following(above=0.9)
     assert found.frames_of_sound == 550
     assert len(following) == 14
     assert declared == {"1.0", "2.0", "2.5", "3.0", "3.1", "3.2", "3.3", "3.4"}

@@ -84,11 +84,22 @@ def test_each_row_of_a_batch_has_its_own_masks():
 @pytest.mark.parametrize("length", [3, 447, 1500])
 @pytest.mark.parametrize("kept", [1.0, 0.7])
 def test_rounding_gives_even_attention_no_order(length, kept):
-    q, k = torch.randn(1, 2, 40, 64), torch.zeros(1, 2, length, 64)
+    q, k = torch.randn(1, 2, 40, 64), torch.randn(1, 2, 1, 64).expand(-1, -1, length, -1)
     found = centres(
         AttentionMap(q, k), keys=(torch.rand(1, length) < kept).index_fill(1, torch.tensor([0]), True)
     )
     assert monotonicity(found[0], draws=1).correlation.tolist() == [0.0, 0.0]
+
+
+def test_rounding_gives_rows_of_one_centre_no_order():
+    """1/2 on keys 0 and 2, 2/3 on 0 and 1/3 on 3, and so on: the centre is 1, in float32 only nearly."""
+    rows = [
+        [1 - 1 / far if key == 0 else float(key == far) / far for key in range(12)] for far in range(2, 12)
+    ]
+    p = map_of(rows)
+    found = centres(AttentionMap(p.q.float(), p.k.float(), bias=p.how.bias.float()))
+    assert found.unique().tolist() == [1.0]
+    assert monotonicity(found[0], draws=1).correlation.tolist() == [0.0]
 
 
 def test_causal_attention_that_is_even_moves_on_by_its_mask():

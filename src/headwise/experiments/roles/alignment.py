@@ -15,6 +15,7 @@ from headwise.look.roles.best_of_heads import DRAWS
 from headwise.look.roles.monotonicity import Monotonicity, centres, monotonicity
 from headwise.models.whisper import END, LONGEST, RATE, SpeechModel
 
+_LIKELY, _SLOWEST = 0.05, 0.25
 _STARTS = 2  # tokens before the text: <|startoftranscript|> and <|notimestamps|>
 
 
@@ -23,9 +24,10 @@ class SpeechHead:
     """One decoder head's cross-attention over one sound.
 
     ``monotonicity`` is the rank correlation of its centre with the order of the tokens, ``rising`` the share
-    of steps that do not go back; both with standard error and p. ``centre`` is where each token looks on
-    average, in seconds, within the sound; ``beyond`` the share of its attention on frames after the end of
-    the sound. ``declared`` says that the model's files call it an alignment head.
+    of steps that do not go back; both with standard error and p. ``pace`` is how fast the centre moves: 1 for
+    a head that goes through the whole sound evenly, token by token, 0 for one that stays. ``centre`` is where
+    each token looks on average, in seconds, within the sound; ``beyond`` the share of its attention on frames
+    after the end of the sound. ``declared`` says that the model's files call it an alignment head.
     """
 
     layer: int
@@ -36,6 +38,7 @@ class SpeechHead:
     rising: float
     rising_error: float | None
     rising_p: float
+    pace: float
     centre: list[float | None]
     beyond: float
     declared: bool
@@ -44,6 +47,15 @@ class SpeechHead:
     def name(self) -> str:
         """``layer.head``, both from 0."""
         return f"{self.layer}.{self.head}"
+
+    @property
+    def follows(self) -> bool:
+        """Whether the head follows the sound: in order beyond chance, and at a quarter of an even pace.
+
+        Order alone is not enough. Positions make the centres of a network with random weights drift, always
+        the same way but hardly at all, which a p-value takes for order.
+        """
+        return self.p <= _LIKELY and self.pace >= _SLOWEST
 
 
 @dataclass(frozen=True)
@@ -63,9 +75,9 @@ class SpeechAlignment:
     even_beyond: float
     heads: list[SpeechHead]
 
-    def following(self, above: float = 0.9) -> list[str]:
-        """The heads whose monotonicity is above a bar, as ``layer.head``."""
-        return [head.name for head in self.heads if head.monotonicity > above]
+    def following(self, above: float = 0.0) -> list[str]:
+        """The heads that follow the sound, with a monotonicity above a bar, as ``layer.head``."""
+        return [head.name for head in self.heads if head.follows and head.monotonicity > above]
 
 
 @torch.no_grad()
@@ -113,7 +125,9 @@ def alignment_of_speech(
     heads = [(layer, head) for layer, (number, _) in enumerate(sizes) for head in range(number)]
     centre = torch.cat(found).cpu()
     figures = monotonicity(centre, draws=draws, seed=seed)
-    rows = zip(heads, centre * LONGEST / frames, torch.cat(beyond).tolist(), strict=True)
+    seconds = centre * LONGEST / frames
+    paces = [_pace(row, len(sound) / RATE) for row in seconds]
+    rows = zip(heads, paces, seconds, torch.cat(beyond).tolist(), strict=True)
     return SpeechAlignment(
         model=model.name,
         text=str(model.tokenizer.decode(ids.tolist())) if text is None else text,
@@ -131,20 +145,46 @@ def _filled(frames: int, samples: int) -> int:
     return max(1, ceil(samples * frames / (LONGEST * RATE)))
 
 
+def _pace(centre: Tensor, duration: float) -> float:
+    """The slope of the line through the centres by least squares, over that of an even reading."""
+    seen = (~centre.isnan()).nonzero().flatten()
+    even = seen.to(centre) * duration / (len(centre) - 1)
+    steps, away = even - even.mean(), centre[seen] - centre[seen].mean()
+    return float((steps * away).sum() / steps.square().sum()) if len(seen) > 1 else 0.0
+
+
 def _head(
-    model: SpeechModel, place: tuple[int, int], of: Monotonicity, number: int, centre: Tensor, beyond: float
+    model: SpeechModel,
+    place: tuple[int, int],
+    of: Monotonicity,
+    number: int,
+    pace: float,
+    centre: Tensor,
+    beyond: float,
 ) -> SpeechHead:
     columns = (
-        (of.correlation, of.correlation_error, of.correlation_p),
-        (of.rising, of.rising_error, of.rising_p),
+        of.correlation,
+        of.correlation_error,
+        of.correlation_p,
+        of.rising,
+        of.rising_error,
+        of.rising_p,
     )
-    (r, r_error, r_p), (rising, rising_error, rising_p) = (
-        [float(column[number]) for column in three] for three in columns
+    r, r_error, r_p, rising, rising_error, rising_p = (float(column[number]) for column in columns)
+    return SpeechHead(
+        layer=place[0],
+        head=place[1],
+        monotonicity=r,
+        error=_number(r_error),
+        p=r_p,
+        rising=rising,
+        rising_error=_number(rising_error),
+        rising_p=rising_p,
+        pace=pace,
+        centre=[_number(second) for second in centre.tolist()],
+        beyond=beyond,
+        declared=place in model.alignment_heads,
     )
-    seconds = [_number(second) for second in centre.tolist()]
-    declared = place in model.alignment_heads
-    errors = _number(r_error), _number(rising_error)
-    return SpeechHead(*place, r, errors[0], r_p, rising, errors[1], rising_p, seconds, beyond, declared)
 
 
 def _number(x: float) -> float | None:
