@@ -7,31 +7,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from headwise.look.roles.labelled import Labelled
-from headwise.look.roles.question import OFFSETS, Items, Question, largest_weight
+from headwise.look.roles.question import Items, Question, largest_weight
+
+FEWEST_TEXTS = 20  # for a role: halves of ten have few signs to turn
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """The rows of one text that are asked between the same units with the same measure.
+    """The rows of one text that are asked alike: between the same units, with one measure and one chance.
 
-    ``slots`` say, for each of the group's roles, where its sums go; ``member`` is 1 where a row is a role's.
+    ``roles`` are numbers of the plan's roles, ``owner`` says which of them each row is of, ``chance`` how
+    likely each key is a target by chance.
     """
 
     question: Question
     items: Items
+    roles: list[int]
+    owner: Int[Tensor, " item"]
     chance: Float[Tensor, "item key"]
-    member: Float[Tensor, "role item"]
-    slots: list[tuple[str, int]]
+
+    @property
+    def member(self) -> Float[Tensor, "role item"]:
+        """1 where a row is a role's: sums over it are sums by role."""
+        return (self.owner == torch.arange(len(self.roles))[:, None]).float()
 
 
 @dataclass(frozen=True, eq=False)
 class RolePlan:
     """Of one role, by text: rows, how many each fixed offset gets right, how many even attention does."""
 
+    name: str
     question: Question
     texts: list[int]
     counts: Float[Tensor, " text"]
@@ -45,80 +54,94 @@ class Plan:
 
     texts: Sequence[Labelled]
     groups: list[list[Group]]
-    roles: dict[str, RolePlan]
+    roles: list[RolePlan]
 
 
-def plan_of(texts: Sequence[Labelled], questions: Sequence[Question], *, least_texts: int = 20) -> Plan:
+def plan_of(
+    texts: Sequence[Labelled], questions: Sequence[Question], *, least_texts: int = FEWEST_TEXTS
+) -> Plan:
     """Ask all questions of all texts. Roles that fewer than ``least_texts`` texts have rows for are left out.
 
     >>> plan_of([], []).roles
-    {}
+    []
     """
-    found: dict[str, dict[int, Items]] = defaultdict(dict)
+    found = [_found(text, questions) for text in texts]
+    where: dict[str, list[int]] = defaultdict(list)
     asking: dict[str, Question] = {}
-    for number, text in enumerate(texts):
-        for question in questions:
-            for role, items in question.find(text).items():
-                if len(items.rows):
-                    found[role][number], asking[role] = items, question
-    found = {role: items for role, items in found.items() if len(items) >= least_texts}
-    chances = {
-        role: dict(zip(items, asking[role].chance(list(items.values())), strict=True))
-        for role, items in found.items()
-    }
-    roles = {role: _role_plan(asking[role], items, texts) for role, items in found.items()}
-    places = {role: {number: at for at, number in enumerate(items)} for role, items in found.items()}
-    groups = []
-    for number in range(len(texts)):
-        together: dict[tuple[int, int], list[str]] = defaultdict(list)
-        for role in found:
-            if number in found[role]:
-                together[id(asking[role].unit), id(asking[role].measure)].append(role)
-        groups.append(
-            [
-                _group(
-                    asking[names[0]],
-                    {name: found[name][number] for name in names},
-                    torch.cat([chances[name][number] for name in names]),
-                    [(name, places[name][number]) for name in names],
-                )
-                for names in together.values()
-            ]
+    for number, of_text in enumerate(found):
+        for role, (question, _) in of_text.items():
+            where[role].append(number)
+            asking[role] = question
+    names = [role for role in where if len(where[role]) >= least_texts]
+    numbers = {role: number for number, role in enumerate(names)}
+    groups = _groups(found, numbers)
+    known: dict[int, list[tuple[float, Tensor, float]]] = defaultdict(list)
+    for of_text, text in zip(groups, texts, strict=True):
+        for group in of_text:
+            member = group.member
+            offsets = member @ group.items.at_offsets().float()
+            even = member @ _by_even_attention(group, text)
+            for place, role in enumerate(group.roles):
+                known[role].append((float(member[place].sum()), offsets[place], float(even[place])))
+    roles = [
+        RolePlan(
+            role,
+            asking[role],
+            where[role],
+            torch.tensor([count for count, _, _ in known[number]]),
+            torch.stack([offsets for _, offsets, _ in known[number]]),
+            torch.tensor([even for _, _, even in known[number]]),
         )
+        for number, role in enumerate(names)
+    ]
     return Plan(texts, groups, roles)
 
 
-def _role_plan(question: Question, found: dict[int, Items], texts: Sequence[Labelled]) -> RolePlan:
-    counts = torch.tensor([float(len(items.rows)) for items in found.values()])
-    offsets = torch.tensor(
-        [[float(items.at_offset(offset).sum()) for offset in OFFSETS] for items in found.values()]
-    )
-    even = [
-        _by_even_attention(question, items, texts[number])
-        for number, items in found.items()
-    ]
-    return RolePlan(question, list(found), counts, offsets, torch.tensor(even))
+def _found(text: Labelled, questions: Sequence[Question]) -> dict[str, tuple[Question, Items]]:
+    return {
+        role: (question, items)
+        for question in questions
+        for role, items in question.find(text).items()
+        if len(items.rows)
+    }
 
 
-def _by_even_attention(question: Question, items: Items, text: Labelled) -> float:
+def _groups(
+    found: Sequence[dict[str, tuple[Question, Items]]], numbers: dict[str, int]
+) -> list[list[Group]]:
+    """Rows that are asked alike, stacked; chances are made of all texts together, as they may need them."""
+    alike: dict[tuple[int, ...], list[tuple[int, Question, Items, list[int], Tensor]]] = defaultdict(list)
+    for text, of_text in enumerate(found):
+        together: dict[tuple[int, ...], list[tuple[int, Question, Items]]] = defaultdict(list)
+        for role, (question, items) in of_text.items():
+            if role in numbers:
+                key = id(question.unit), id(question.measure), id(question.chance)
+                together[key].append((numbers[role], question, items))
+        for key, parts in together.items():
+            roles = [role for role, _, _ in parts]
+            owner = torch.repeat_interleave(torch.tensor([len(items.rows) for _, _, items in parts]))
+            stacked = Items(
+                torch.cat([items.rows for _, _, items in parts]),
+                torch.cat([items.targets for _, _, items in parts]),
+                torch.cat([items.candidates for _, _, items in parts]),
+            )
+            alike[key].append((text, parts[0][1], stacked, roles, owner))
+    groups: list[list[Group]] = [[] for _ in found]
+    for kind in alike.values():
+        of_roles = [torch.tensor(roles)[owner] for _, _, _, roles, owner in kind]
+        chances = kind[0][1].chance([items for _, _, items, _, _ in kind], of_roles)
+        for (text, question, items, roles, owner), chance in zip(kind, chances, strict=True):
+            groups[text].append(Group(question, items, roles, owner, chance))
+    return groups
+
+
+def _by_even_attention(group: Group, text: Labelled) -> Float[Tensor, " item"]:
     """What attention scores that is even over all tokens a row sees, so that long words get more."""
-    sizes = question.unit.sizes(text)
-    if question.measure is not largest_weight:
-        seen = text.visible(len(sizes))[items.rows] * sizes
-        return float(((items.targets * sizes).sum(1) / seen.sum(1)).sum())
+    items, sizes = group.items, group.question.unit.sizes(text)
+    if group.question.measure is not largest_weight:
+        chance = torch.zeros_like(group.chance)
+        even = text.visible(len(sizes))[items.rows] * sizes
+        return group.question.measure((even / even.sum(1, keepdim=True))[None], items, chance)[0][0]
     of_candidates = sizes * items.candidates
     largest = (of_candidates == of_candidates.max(1, keepdim=True).values) & items.candidates
-    return float((largest & items.targets).sum(1).div(largest.sum(1)).sum())
-
-
-def _group(
-    question: Question, of_roles: dict[str, Items], chance: Tensor, slots: list[tuple[str, int]]
-) -> Group:
-    items = Items(
-        torch.cat([items.rows for items in of_roles.values()]),
-        torch.cat([items.targets for items in of_roles.values()]),
-        torch.cat([items.candidates for items in of_roles.values()]),
-    )
-    owner = torch.repeat_interleave(torch.tensor([len(one.rows) for one in of_roles.values()]))
-    member = (owner == torch.arange(len(of_roles))[:, None]).float()
-    return Group(question, items, chance, member, slots)
+    return (largest & items.targets).sum(1) / largest.sum(1)

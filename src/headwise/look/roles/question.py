@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,20 +20,21 @@ class Items:
 
     ``candidates`` hold the targets too. Rows and keys are tokens, or words, as the role says.
 
-    >>> Items(torch.tensor([1]), torch.tensor([[True, False]]), torch.tensor([[True, True]])).at_offset(-1)
-    tensor([True])
+    >>> items = Items(torch.tensor([1]), torch.tensor([[True, False]]), torch.tensor([[True, True]]))
+    >>> [offset for offset, right in zip(OFFSETS, items.at_offsets()[0]) if right]
+    [-1]
     """
 
     rows: Int[Tensor, " item"]
     targets: Bool[Tensor, "item key"]
     candidates: Bool[Tensor, "item key"]
 
-    def at_offset(self, offset: int) -> Bool[Tensor, " item"]:
+    def at_offsets(self) -> Bool[Tensor, "item offset"]:
         """Whether a head that looks so many places on, and nowhere else, looks at a target."""
-        places = self.rows + offset
-        inside = (places >= 0) & (places < self.targets.shape[1])
-        places = places.clamp(0, self.targets.shape[1] - 1)
-        return self.targets.gather(1, places[:, None])[:, 0] & inside
+        places = self.rows[:, None] + torch.tensor(OFFSETS)
+        last = self.targets.shape[1] - 1
+        inside = (places >= 0) & (places <= last)
+        return self.targets.gather(1, places.clamp(0, last)) & inside
 
     def at(self, some: slice) -> Items:
         """Some of the items."""
@@ -98,10 +99,10 @@ def largest_weight(
     return hit, chance.expand(heads, -1, -1).gather(-1, best)[..., 0]
 
 
-def evenly(texts: list[Items]) -> list[Float[Tensor, "item key"]]:
+def evenly(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[Tensor, "item key"]]:
     """Chance that knows nothing: every candidate is a target as often as any other.
 
-    >>> evenly([items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))])
+    >>> evenly([items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))], [torch.tensor([0])])
     [tensor([[0.5000, 0.5000]])]
     """
     return [
@@ -109,24 +110,28 @@ def evenly(texts: list[Items]) -> list[Float[Tensor, "item key"]]:
     ]
 
 
-def by_distance(texts: list[Items]) -> list[Float[Tensor, "item key"]]:
-    """Chance that knows distances: targets are dealt out anew, each as far away as some true target is.
+def by_distance(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[Tensor, "item key"]]:
+    """Chance that knows distances: targets are dealt out anew, each as far away as some target of its role is.
+
+    ``roles`` say, for each text, which role each row is of.
 
     >>> items = items_from(torch.tensor([[True, False], [True, False]]), torch.ones(2, 2, dtype=torch.bool))
-    >>> by_distance([items])  # of two targets one is at -1, and one at 0
+    >>> by_distance([items], [torch.tensor([0, 0])])  # of two targets one is at -1, and one at 0
     [tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])]
     """
     widest = max(items.targets.shape[1] for items in texts)
-    count = torch.zeros(2 * widest + 1)
-    offsets = []
-    for items in texts:
+    size = 2 * widest + 1
+    most = 1 + max(int(role.max()) for role in roles)
+    count = torch.zeros(most * size)
+    places = []
+    for items, role in zip(texts, roles, strict=True):
         offset = torch.arange(items.targets.shape[1]) - items.rows[:, None] + widest
-        offsets.append(offset)
-        count += torch.bincount(offset[items.targets], minlength=len(count))
+        places.append(offset + role[:, None] * size)
+        count += torch.bincount(places[-1][items.targets], minlength=len(count))
     found = []
-    for items, offset in zip(texts, offsets, strict=True):
-        weights = count[offset] * items.candidates
+    for items, place in zip(texts, places, strict=True):
+        weights = count[place] * items.candidates
         found.append(weights / weights.sum(1, keepdim=True) * items.targets.sum(1, keepdim=True))
     return found
 
@@ -164,7 +169,7 @@ class Question:
     find: Callable[[Labelled], Mapping[str, Items]]
     unit: Unit = TOKENS
     measure: Callable[[Weights, Items, Tensor], Measured] = share_of_weight
-    chance: Callable[[list[Items]], list[Tensor]] = evenly
+    chance: Callable[[Sequence[Items], Sequence[Tensor]], list[Tensor]] = evenly
     least: float = 0.5
     margin: float = 0.1
     offsets: bool = True

@@ -32,7 +32,7 @@ class RoleReader:
     def __init__(self, plan: Plan, output_weights: Mapping[str, Tensor] | None = None) -> None:
         self.plan, self.output_weights = plan, output_weights or {}
         self.layers = Layers()
-        self.sums: dict[tuple[str, int], dict[int, np.ndarray]] = {}
+        self.sums: dict[tuple[int, int], dict[int, np.ndarray]] = {}
         self.number = 0
 
     def take(self, call: AttentionCall) -> None:
@@ -43,8 +43,8 @@ class RoleReader:
             return
         weights = self._variants(call, text)
         for group in self.plan.groups[self.number]:
-            for role, sums in self._answers(group, weights, text):
-                self.sums.setdefault(role, {})[layer] = sums
+            for role, sums in zip(group.roles, self._answers(group, weights, text), strict=True):
+                self.sums.setdefault((role, self.number), {})[layer] = sums
 
     def _variants(self, call: AttentionCall, text: Labelled) -> Float[Tensor, "variant_head token token"]:
         weights = call.weights()[0].float()
@@ -61,20 +61,17 @@ class RoleReader:
 
     def _answers(
         self, group: Group, weights: Tensor, text: Labelled
-    ) -> Iterator[tuple[tuple[str, int], np.ndarray]]:
-        """For each role: ``[score or control, variant, head]``, summed over its rows of this text."""
+    ) -> Float[np.ndarray, "role measured variant head"]:
+        """Score and control of each role, summed over its rows of this text."""
         between = group.question.unit.read(weights, text)
-        rows = group.items.rows
+        rows, member = group.items.rows, group.member
         at_once = max(1, _ELEMENTS_AT_ONCE // (len(between) * between.shape[2]))
-        sums = torch.zeros(len(group.slots), 2, len(between))
+        sums = torch.zeros(len(group.roles), 2, len(between))
         for start in range(0, len(rows), at_once):
             here = slice(start, start + at_once)
-            score, control = group.question.measure(
-                between[:, rows[here]], group.items.at(here), group.chance[here]
-            )
-            sums += torch.einsum("rhi,gi->grh", torch.stack([score, control]), group.member[:, here])
-        of_heads = sums.view(len(group.slots), 2, VARIANTS, -1).double().numpy()
-        yield from zip(group.slots, of_heads, strict=True)
+            measured = group.question.measure(between[:, rows[here]], group.items.at(here), group.chance[here])
+            sums += torch.einsum("rhi,gi->grh", torch.stack(measured), member[:, here])
+        return sums.view(len(group.roles), 2, VARIANTS, -1).double().numpy()
 
     @property
     def self_attention(self) -> list[int]:
@@ -83,13 +80,13 @@ class RoleReader:
 
     def evidence(self, halves: Callable[[list[int]], np.ndarray]) -> Iterable[Evidence]:
         """What was seen of every role. ``halves`` says which of some texts are of the first half."""
-        for role, plan in self.plan.roles.items():
-            of_texts = [self.sums[role, at] for at in range(len(plan.texts))]
+        for number, plan in enumerate(self.plan.roles):
+            of_texts = [self.sums[number, text] for text in plan.texts]
             layers = self.self_attention
             stacked = np.stack([np.concatenate([sums[layer] for layer in layers], axis=-1) for sums in of_texts])
             score, control = np.moveaxis(stacked, 0, 2)
             yield Evidence(
-                role,
+                plan.name,
                 plan.question,
                 plan.counts.double().numpy(),
                 plan.offsets.double().numpy(),
