@@ -93,4 +93,6 @@ def _evidence(circuit, texts, questions):
 
 def held(results):
     """The heads that hold each role that any holds."""
-    return {role: sorted(head.head for head in result.heads) for role, result in results.items() if result.heads}
+    return {
+        role: sorted(head.head for head in result.heads) for role, result in results.items() if result.heads
+    }

@@ -98,7 +98,9 @@ def test_a_network_of_ones_own_is_reset_by_its_modules():
     assert all((weight != 7.0).all() for weight in found.values())
     assert all(weight.isfinite().all() for weight in found.values())
     assert (found["norm.weight"] == 1).all() and not found["torch_heads.in_proj_bias"].any()
-    assert not found["torch_heads.out_proj.bias"].any()  # as the attention starts it, not as a linear layer does
+    assert not found[
+        "torch_heads.out_proj.bias"
+    ].any()  # as the attention starts it, not as a linear layer does
     assert all((weight == 7.0).all() for weight in states(model).values())
 
 

@@ -57,7 +57,10 @@ def _reset(network: nn.Module, name: str) -> None:
         if weight.is_floating_point():
             weight.fill_(torch.nan)
     for module in reversed(list(network.modules())):
-        for method in ("reset_parameters", "_reset_parameters"):  # the second is that of torch's own attention
+        for method in (
+            "reset_parameters",
+            "_reset_parameters",
+        ):  # the second is that of torch's own attention
             draw = getattr(module, method, None)
             if callable(draw):
                 draw()
@@ -71,4 +74,3 @@ def _reset(network: nn.Module, name: str) -> None:
             why="An untrained copy must keep nothing of what was learned",
             do="Give the module that owns the weight a method reset_parameters that draws it",
         )
-
