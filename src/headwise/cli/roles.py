@@ -42,7 +42,9 @@ def add_roles(commands: Commands) -> None:
     command.add_argument(
         "--trees", metavar="PIPELINE", help="an installed spaCy pipeline that gives the text its trees"
     )
-    command.add_argument("--labels", metavar="FILE", help="your own labels, as JSON: which word looks at which")
+    command.add_argument(
+        "--labels", metavar="FILE", help="your own labels, as JSON: which word looks at which"
+    )
     command.add_argument(
         "--role",
         nargs="+",

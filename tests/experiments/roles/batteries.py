@@ -2,17 +2,29 @@
 
 from headwise.experiments.roles.battery import Confirmation, HeadScore, RoleBattery, RoleResult
 
+EVEN = "even attention"
 UP, DOWN = ", dependent to head", ", head to dependent"
 
 
 def score(head, value, baseline=0.2, control=0.1, *, held=True, p=0.0004):
     """A head whose interval is 0.03 to either side."""
     return HeadScore(
-        head, value, value - 0.03, value + 0.03, 0.015, value, value - 0.1, value + 0.05, baseline, control, p, held
+        head,
+        value,
+        value - 0.03,
+        value + 0.03,
+        0.015,
+        value,
+        value - 0.1,
+        value + 0.05,
+        baseline,
+        control,
+        p,
+        held,
     )
 
 
-def role(name, family, *heads, verdict=None, baseline_name="always -1", data="dev.conllu", rows=1200, best=None):
+def role(name, family, *heads, verdict=None, by="always -1", data="dev.conllu", rows=1200, best=None):
     """Held by the heads that are given; without any, nobody's, or as the verdict says."""
     return RoleResult(
         role=name,
@@ -21,7 +33,7 @@ def role(name, family, *heads, verdict=None, baseline_name="always -1", data="de
         data=data,
         rows=rows,
         texts=100,
-        baseline_name=baseline_name,
+        baseline_name=by,
         least=0.0,
         margin=0.1,
         best=best or (heads[0] if heads else score("0.1", 0.3, 0.25, held=False, p=0.9)),
@@ -31,20 +43,20 @@ def role(name, family, *heads, verdict=None, baseline_name="always -1", data="de
 
 
 ROLES = [
-    role("previous token", "position", score("0.0", 0.93, 0.05), score("1.2", 0.7, 0.05), baseline_name="even attention"),
-    role("nearby", "position", score("1.1", 0.95, 0.4), baseline_name="even attention"),
-    role("separators", "sinks", score("1.0", 0.8, 0.1), baseline_name="even attention"),
-    role("obj" + UP, "syntax", score("0.1", 0.737, 0.351), baseline_name="always -2"),
-    role("det" + UP, "syntax", *(score(f"0.{head}", 0.8 - head / 20, 0.597) for head in range(4)), baseline_name="always +1"),
-    role("case" + UP, "syntax", score("1.2", 0.688, 0.39), baseline_name="always +2"),
+    role("previous token", "position", score("0.0", 0.93, 0.05), score("1.2", 0.7, 0.05), by=EVEN),
+    role("nearby", "position", score("1.1", 0.95, 0.4), by=EVEN),
+    role("separators", "sinks", score("1.0", 0.8, 0.1), by=EVEN),
+    role("obj" + UP, "syntax", score("0.1", 0.737, 0.351), by="always -2"),
+    role("det" + UP, "syntax", *(score(f"0.{head}", 0.8 - head / 20, 0.597) for head in range(4)), by="always +1"),
+    role("case" + UP, "syntax", score("1.2", 0.688, 0.39), by="always +2"),
     role("aux" + DOWN, "syntax", score("0.1", 0.69, 0.54)),
-    role("amod" + UP, "syntax", verdict="position", best=score("0.2", 0.788, 0.746, held=False), baseline_name="always +1"),
-    role("compound" + UP, "syntax", verdict="position", best=score("0.2", 0.773, 0.769, held=False), baseline_name="always +1"),
-    role("obl" + UP, "syntax", best=score("0.2", 0.25, 0.2, held=False, p=0.62), baseline_name="always -3"),
+    role("amod" + UP, "syntax", verdict="position", best=score("0.2", 0.788, 0.746, held=False), by="always +1"),
+    role("compound" + UP, "syntax", verdict="position", best=score("0.2", 0.773, 0.769, held=False), by="always +1"),
+    role("obl" + UP, "syntax", best=score("0.2", 0.25, 0.2, held=False, p=0.62), by="always -3"),
     role("pronoun to antecedent", "coreference", score("1.3", 0.793, 0.19), rows=580),
     role("pronoun to antecedent, another word", "coreference", score("1.3", 0.679, 0.186), rows=458),
     role("mention to antecedent, another word", "coreference", rows=826),
-    role("meaning", "meaning", score("0.3", 0.25, 0.02, 0.08), data="97 sense pairs", baseline_name="even attention"),
+    role("meaning", "meaning", score("0.3", 0.25, 0.02, 0.08), data="97 sense pairs", by=EVEN),
 ]  # fmt: skip
 
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
 
+from rich.console import Group
 from rich.text import Text
 
 from headwise.experiments.roles.battery import HeadScore, RoleResult
 from headwise.experiments.roles.role_names import FAMILIES, group_of, short_name
 
 _HEADS = 3
-_NAME = 22  # columns of a role's name; a longer one has a line of its own
-_HEADINGS = ("role", "head", "score", "95 % interval", "baseline", "p", "values", "no sinks")
+_CONTROLLED = ("meaning", "induction")  # kinds that are asked of control texts too
+_NAME = 21  # columns of a role's name; a longer one has a line of its own
+_HEADINGS = ("role", "head", "score", "95 %", "baseline", "p", "values", "no sinks")
 
 
-def held_table(results: Sequence[RoleResult]) -> Text:
+def held_table(results: Sequence[RoleResult]) -> Group:
     """Up to three heads of each role that some head holds, under the name of its group and its data."""
-    lines = [Text(_row(*_HEADINGS), style="dim")]
+    lines = [_uncut(_row(*_HEADINGS), style="dim")]
     for group, of_group in _groups(results):
-        lines.append(Text(f"{group}: {_data(of_group)}", style="bold", no_wrap=False))
+        lines.append(Text.assemble((group, "bold"), f": {_data(of_group)}"))
         for result in sorted(of_group, key=lambda result: -result.heads[0].score):
             lines += _lines(result)
-    return Text("\n").join(lines)
+    return Group(*lines)
+
+
+def _uncut(line: str, style: str = "") -> Text:
+    """A line that a narrow terminal does not cut: a cut number says nothing."""
+    return Text(line, style=style, no_wrap=True, overflow="ignore")
 
 
 def _groups(results: Iterable[RoleResult]) -> list[tuple[str, list[RoleResult]]]:
@@ -45,25 +52,25 @@ def _lines(result: RoleResult) -> list[Text]:
     lines = []
     if len(name) > _NAME:
         lines, name = [Text(name)], ""
-    for number, head in enumerate(result.heads[:_HEADS]):
-        lines.append(Text(_scored("" if number else name, head, result)))
+    for place, head in enumerate(result.heads[:_HEADS]):
+        lines.append(_uncut(_scored(head, *(("", "") if place else (name, _baseline(head, result))))))
     if len(result.heads) > _HEADS:
-        lines.append(Text(f"{'':<{_NAME}} and {len(result.heads) - _HEADS} more", style="dim"))
+        lines.append(_uncut(f"{'':<{_NAME}} and {len(result.heads) - _HEADS} more", style="dim"))
     return lines
 
 
-def _scored(name: str, head: HeadScore, result: RoleResult) -> str:
+def _scored(head: HeadScore, name: str, baseline: str) -> str:
     interval = f"{number(head.low)} to {number(head.high)}"
     p = "<.001" if head.p < 0.001 else f"{head.p:.3f}"
     weighted, left = number(head.value_weighted), number(head.without_sinks)
-    return _row(name, head.head, number(head.score), interval, _baseline(head, result), p, weighted, left)
+    return _row(name, head.head, number(head.score), interval, baseline, p, weighted, left)
 
 
 def _row(
     role: str, head: str, score: str, interval: str, baseline: str, p: str, weighted: str, left: str
 ) -> str:
     return (
-        f"{role:<{_NAME}} {head:<5} {score:>5} {interval:>13} {baseline:>10} {p:>5} {weighted:>6} {left:>8}"
+        f"{role:<{_NAME}} {head:<5} {score:>5} {interval:>12} {baseline:>10} {p:>5} {weighted:>6} {left:>8}"
     ).rstrip()
 
 
@@ -78,6 +85,8 @@ def number(value: float) -> str:
 
 def _baseline(head: HeadScore, result: RoleResult) -> str:
     name = result.baseline_name
+    if result.family in _CONTROLLED and head.control > head.baseline:
+        return f"{number(head.control)} ctrl"
     offset = name.removeprefix("always ")
     named = f"at {offset}" if offset != name else "even" if name == "even attention" else name
     return f"{number(head.baseline)} {named}"

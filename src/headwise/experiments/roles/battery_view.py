@@ -1,4 +1,4 @@
-"""How a battery of roles looks in a terminal: the tutorials' sentences first, then roles, heads and caveats."""
+"""How a battery of roles looks in a terminal: the tutorials' sentences, roles, heads and caveats."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headwise.experiments.text import page, paragraph
 
 _NAMED = 5
 CAVEAT = (
-    "A role says where a head looks, not why the model answered; heads were chosen on one half of the texts and "
-    "are reported on the other."
+    "A role says where a head looks, not why the model answered; heads were chosen on one half of the texts "
+    "and are reported on the other."
 )
 
 
@@ -31,7 +31,9 @@ def view(result: RoleBattery) -> Group:
             held_table(held),
             paragraph(_columns()),
         ]
-    blocks += _section("Position only: heads beat chance, but not a fixed distance:", result, "position")
+    blocks += _section(
+        "Position only, above chance but not by enough above a fixed distance:", result, "position"
+    )
     blocks += _section("Roles that no head holds, with the head that came first:", result, "none")
     if held:
         blocks += [paragraph(_share(result), "Each head's best-supported role:"), HeadGrid(result)]
@@ -68,10 +70,10 @@ def _indented(text: Text) -> Padding:
 
 def _columns() -> str:
     return (
-        "baseline: the best that a head can get that knows only distance (at -1: it always looks at the token "
-        "or word before), or nothing (even). p: against the best of all heads by chance, times the roles asked. "
-        "values: the score if each weight counts by the length of the value it carries. no sinks: without the "
-        "weight on special tokens and the first."
+        "95 %: the interval. baseline: the best of a head that knows only distance (at -1: it always looks "
+        "one place back) or nothing (even), or its own score on control texts (ctrl). p: against the best of "
+        "all heads by chance, times the roles asked. values: the score if each weight counts by the length "
+        "of the value it carries. no sinks: without the weight on special tokens and the first."
     )
 
 
@@ -86,7 +88,7 @@ def _share(result: RoleBattery) -> str:
     if not holding:
         return f"None of the {count} heads holds any role."
     verb = "holds" if holding == 1 else "hold"
-    return f"{holding} of {count} heads ({result.share_with_role:.0%}) {verb} at least one role."
+    return f"{holding} of {count} heads ({100 * result.share_with_role:.0f} %) {verb} at least one role."
 
 
 def _confirmed(found: Sequence[Confirmation]) -> list[RenderableType]:

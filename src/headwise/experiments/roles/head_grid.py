@@ -1,4 +1,4 @@
-"""Every head's best-supported role at once, in the terminal: layers down, heads across, a code in each place."""
+"""Every head's best-supported role at once, in the terminal: layers down, heads across, codes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class HeadGrid:
 
     def _headings(self, heads: range) -> RenderResult:
         if self.width > 1:
-            yield Text("layer  " + "".join(f"{head:<{self.width + 1}}" for head in heads).rstrip(), style="dim")
+            yield Text(
+                "layer  " + "".join(f"{head:<{self.width + 1}}" for head in heads).rstrip(), style="dim"
+            )
             return
         tens = "".join(str(head // 10 % 10) if head % 10 == 0 else " " for head in heads)
         yield Text(f"layer  {tens}".rstrip(), style="dim")
@@ -61,6 +63,5 @@ class HeadGrid:
 
     def _legend(self) -> str:
         arrows = any(code[-1] in "<>" for code in self.codes.values())
-        named = [f"{self.codes[role]} {role}" for role in self.roles if self.codes[role][-1] not in "<>"]
-        parts = [f"{DIRECTIONS}." if arrows else "", f"{'; '.join(named)}." if named else "", ". no role."]
-        return " ".join(part for part in parts if part)
+        named = [f"{self.codes[role]} = {role}" for role in self.roles if self.codes[role][-1] not in "<>"]
+        return "; ".join([*([DIRECTIONS] if arrows else []), *named, ". = no role"])

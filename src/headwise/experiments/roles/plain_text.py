@@ -30,7 +30,9 @@ def plain_sentences(text: str, *, source: str = "text") -> list[AnnotatedText]:
             line = text.count("\n", 0, start) + 1
             words = tuple(Word(match.group(), *match.span()) for match in _WORD.finditer(sentence))
             if words:
-                found.append(AnnotatedText(sentence, words, f"{source}:{line}", f"{source} paragraph {number}"))
+                found.append(
+                    AnnotatedText(sentence, words, f"{source}:{line}", f"{source} paragraph {number}")
+                )
     return found
 
 

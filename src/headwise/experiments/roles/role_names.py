@@ -1,4 +1,4 @@
-"""How a role is written where there is little room: its group, its short name, and a code of a few letters."""
+"""How a role is written where there is little room: its group, its short name, and its code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAMILIES = {
     "induction": "#0072B2",
     "labels": "#E69F00",
 }
-DARK = ("syntax", "coreference", "induction")  # white letters are read on these, black ones on the others
+DARK = ("induction",)  # white letters are read on it, black ones on the others
 _UP, _DOWN = ">", "<"
 _CODES = {
     "previous token": "prev",
@@ -42,7 +42,7 @@ _CODES = {
     INDUCTION: "ind",
     COPIES: "copy",
 }
-DIRECTIONS = f"{_UP} from the dependent to its head, {_DOWN} from the head to its dependent"
+DIRECTIONS = f"{_UP} = from dependent to head; {_DOWN} = from head to dependent"
 
 
 def group_of(result: RoleResult) -> str:
@@ -62,8 +62,8 @@ def short_name(result: RoleResult) -> str:
 def codes(roles: Sequence[str], width: int) -> dict[str, str]:
     """A code of at most ``width`` letters for each role, no two the same.
 
-    >>> codes(["obj, dependent to head", "obj, head to dependent", "token at -2", "my obj"], 4)
-    {'obj, dependent to head': 'obj>', 'obj, head to dependent': 'obj<', 'token at -2': '-2', 'my obj': 'my_o'}
+    >>> codes(["obj, dependent to head", "obj, head to dependent", "token at -2"], 4)
+    {'obj, dependent to head': 'obj>', 'obj, head to dependent': 'obj<', 'token at -2': '-2'}
     >>> codes(["next token", "nearby"], 1)
     {'next token': 'A', 'nearby': 'B'}
     """

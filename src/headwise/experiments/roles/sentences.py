@@ -22,7 +22,7 @@ _HOW = {
 
 
 def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -> dict[str, str]:
-    """What the tutorials say, and whether it is so. ``left_out`` says by family, or role, why it was not asked.
+    """What the tutorials say, and whether it is so. ``left_out`` says by family why it was not asked.
 
     >>> four_sentences([], {})["One head watches meaning"]
     'not asked: it needs no data; ask for it with --role meaning'
@@ -51,7 +51,12 @@ def _syntax(results: Sequence[RoleResult]) -> str:
     ordered = sorted(held.values(), key=lambda result: -_gain(result.heads[0]))
     shown = [f"{_relation(result)} ({_figures(result)})" for result in ordered[:_NAMED]]
     others = sorted(_relation(result) for result in ordered[_NAMED:])
-    parts = [f"yes for {_listed(shown)}", f"also for {_listed(others)}" if others else "", are, _shared(results)]
+    parts = [
+        f"yes for {_listed(shown)}",
+        f"also for {_listed(others)}" if others else "",
+        are,
+        _shared(results),
+    ]
     return "; ".join(part for part in parts if part)
 
 
@@ -73,7 +78,11 @@ def _shared(results: Sequence[RoleResult]) -> str:
         return ""
     heads = set[str]().union(*holders.values())
     of_all = sorted(set.intersection(*holders.values()))
-    return f"{of_all[0]} holds them all" if of_all else f"not one head: {len(heads)} share them"
+    return (
+        f"one head, {of_all[0]}, holds them all"
+        if of_all
+        else f"not one head but {len(heads)} share these relations"
+    )
 
 
 def _coreference(results: Sequence[RoleResult]) -> str:
@@ -85,11 +94,13 @@ def _coreference(results: Sequence[RoleResult]) -> str:
     if PRONOUNS in held:
         start = f"for pronouns ({_figures(held[PRONOUNS])})"
         if without:
-            return f"yes {start}; it survives leaving out antecedents of the same word, for {figures}"
+            not_all = [names[role] for role in names if role in by_role and role not in held]
+            but = f", but not for {_listed(not_all)}" if not_all else ""
+            return f"yes {start}; it survives leaving out antecedents of the same word, for {figures}{but}"
         if by_role.keys() & names.keys():
             return (
-                f"not shown: {start} one does, but no head holds it once antecedents of the same word are left "
-                "out, so it may look for the same word"
+                f"not shown: {start} one does, but no head holds it once antecedents of the same word are "
+                "left out, so it may look for the same word"
             )
         return f"not settled: {start} one does; antecedents of another word were not asked about"
     if without:
@@ -101,8 +112,8 @@ def _meaning(results: Sequence[RoleResult]) -> str:
     result = max(results, key=lambda result: _head(result).score)
     head = _head(result)
     figures = (
-        f"from a word of two senses it gives {head.score:.2f} of its weight to the word that settles which, and "
-        f"{head.control:.2f} to a control word in its place"
+        f"from a word of two senses it gives {head.score:.2f} of its weight to the word that settles which, "
+        f"and {head.control:.2f} to a control word in its place"
     )
     if result.verdict == "held":
         more = f" ({len(result.heads)} heads do)" if len(result.heads) > 1 else ""
