@@ -42,16 +42,18 @@ def role(name, family, *heads, verdict=None, by="always -1", data="dev.conllu", 
     )
 
 
+AMOD = score("0.2", 0.788, 0.746, held=False)
+COMPOUND = score("0.2", 0.773, 0.769, held=False)
 ROLES = [
     role("previous token", "position", score("0.0", 0.93, 0.05), score("1.2", 0.7, 0.05), by=EVEN),
     role("nearby", "position", score("1.1", 0.95, 0.4), by=EVEN),
     role("separators", "sinks", score("1.0", 0.8, 0.1), by=EVEN),
     role("obj" + UP, "syntax", score("0.1", 0.737, 0.351), by="always -2"),
-    role("det" + UP, "syntax", *(score(f"0.{head}", 0.8 - head / 20, 0.597) for head in range(4)), by="always +1"),
+    role("det" + UP, "syntax", *(score(f"0.{n}", 0.8 - n / 20, 0.597) for n in range(4)), by="always +1"),
     role("case" + UP, "syntax", score("1.2", 0.688, 0.39), by="always +2"),
     role("aux" + DOWN, "syntax", score("0.1", 0.69, 0.54)),
-    role("amod" + UP, "syntax", verdict="position", best=score("0.2", 0.788, 0.746, held=False), by="always +1"),
-    role("compound" + UP, "syntax", verdict="position", best=score("0.2", 0.773, 0.769, held=False), by="always +1"),
+    role("amod" + UP, "syntax", verdict="position", best=AMOD, by="always +1"),
+    role("compound" + UP, "syntax", verdict="position", best=COMPOUND, by="always +1"),
     role("obl" + UP, "syntax", best=score("0.2", 0.25, 0.2, held=False, p=0.62), by="always -3"),
     role("pronoun to antecedent", "coreference", score("1.3", 0.793, 0.19), rows=580),
     role("pronoun to antecedent, another word", "coreference", score("1.3", 0.679, 0.186), rows=458),
@@ -82,6 +84,7 @@ def battery(roles=ROLES, of_heads=None, **changed):
     return RoleBattery(**{**there, **changed})
 
 
+WHAT = "loss on the repeat, nats per token"
 INDUCTION_REMOVED = Confirmation(
-    "induction", [f"18.{head}" for head in range(7)], "loss on the repeat, nats per token", 2.7, 12.64, [3.56, 2.59, 2.97]
-)  # fmt: skip
+    "induction", [f"18.{head}" for head in range(7)], WHAT, 2.7, 12.64, [3.56, 2.59, 2.97]
+)

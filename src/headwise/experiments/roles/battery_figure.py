@@ -34,11 +34,12 @@ def figure_of(result: RoleBattery) -> Figure:
     with new_figure(size[0], 0.4 + size[1], who="roles") as figure:
         figure.suptitle(fill(_title(result), round(size[0] * _LETTERS)), ha="left", x=0.01, fontsize=10)
         if stacked:
-            above, below = figure.subfigures(2, 1, height_ratios=[tall, lines])
+            panels = figure.subfigures(2, 1, squeeze=False, height_ratios=[tall, lines])
         else:
-            above, below = figure.subfigures(1, 2, width_ratios=[wide, _DOTS_WIDE])
-        _draw_grid(above, result, named)
-        _draw_dots(below, held, named, lines=max(3, len(held)) if stacked else max(layers, len(held)))
+            panels = figure.subfigures(1, 2, squeeze=False, width_ratios=[wide, _DOTS_WIDE])
+        first, second = panels.flatten()
+        _draw_grid(first, result, named)
+        _draw_dots(second, held, named, lines=max(3, len(held)) if stacked else max(layers, len(held)))
         return figure
 
 
