@@ -22,8 +22,8 @@ def test_all_four_sentences_in_the_tutorials_order():
 def test_syntax_names_the_relations_that_stand_out_and_those_of_position_only():
     assert verdict(SYNTAX, *ROLES) == (
         "yes for obj (0.1: 0.74 where a fixed distance gets 0.35), case (1.2: 0.69 where a fixed distance "
-        "gets 0.39) and det (0.0: 0.80 where a fixed distance gets 0.60); also for aux; amod and compound are "
-        "position only; not one head but 5 share these relations"
+        "gets 0.39) and det (0.0: 0.80 where a fixed distance gets 0.60); also for aux; amod and compound "
+        "are position only; not one head but 5 share these relations"
     )
 
 
