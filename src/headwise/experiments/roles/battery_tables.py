@@ -21,7 +21,7 @@ def held_table(results: Sequence[RoleResult]) -> Group:
     """Up to three heads of each role that some head holds, under the name of its group and its data."""
     lines = [_uncut(_row(*_HEADINGS), style="dim")]
     for group, of_group in _groups(results):
-        lines.append(Text.assemble((group, "bold"), f": {_data(of_group)}"))
+        lines += [Text(""), Text.assemble((group, "bold"), f": {_data(of_group)}")]
         for result in sorted(of_group, key=lambda result: -result.heads[0].score):
             lines += _lines(result)
     return Group(*lines)

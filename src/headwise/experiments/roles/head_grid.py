@@ -58,7 +58,7 @@ class HeadGrid:
         family = self.family.get(role)
         style = Style()
         if coloured and family in FAMILIES:
-            style = Style(color="white" if family in DARK else "black", bgcolor=FAMILIES[family])
+            style = Style(color="#FFFFFF" if family in DARK else "#000000", bgcolor=FAMILIES[family])
         return Text.assemble((f"{code:<{self.width}}", style), " " if self.width > 1 else "")
 
     def _legend(self) -> str:
