@@ -1,8 +1,8 @@
 """Attention circuits with weights set by hand, whose heads are known to do exactly one thing.
 
 A token stream holds, side by side: which token, which position, what layer 0 wrote, what layer 1 wrote, and
-what idle heads wrote, which nobody reads. Each layer has two heads, and the one that is not the circuit's is
-idle: it looks at every key evenly. ``start`` is token 0, which is meant for the first place only.
+what idle heads wrote, which nobody reads. Each layer has two heads or more, and those that are not the circuit's
+are idle: they look at every key evenly. ``start`` is token 0, which is meant for the first place only.
 """
 
 import torch
@@ -14,19 +14,20 @@ PREVIOUS_TOKEN, DUPLICATE_TOKEN, INDUCTION = "0.1", "0.1", "1.0"
 
 
 class Heads(nn.Module):
-    """Two causal heads; all weights are zero until a circuit sets them."""
+    """Causal heads; all weights are zero until a circuit sets them."""
 
-    def __init__(self, width, head_dim):
+    def __init__(self, width, head_dim, heads):
         super().__init__()
-        self.num_heads = 2
-        self.query, self.key, self.value = (nn.Linear(width, 2 * head_dim, bias=False) for _ in range(3))
-        self.output = nn.Linear(2 * head_dim, width, bias=False)
+        self.num_heads = heads
+        self.query, self.key, self.value = (nn.Linear(width, heads * head_dim, bias=False) for _ in range(3))
+        self.output = nn.Linear(heads * head_dim, width, bias=False)
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
     def forward(self, x):
         q, k, v = (
-            part(x).unflatten(-1, (2, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+            part(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.output(mixed.transpose(1, 2).flatten(2))
@@ -35,7 +36,7 @@ class Heads(nn.Module):
 class Circuit(nn.Module):
     """Tokens to the stream; ``logits`` of the next token are what layer 1 wrote."""
 
-    def __init__(self, vocabulary, length, layers):
+    def __init__(self, vocabulary, length, layers, heads):
         super().__init__()
         self.vocabulary, self.length = vocabulary, length
         starts = torch.tensor([vocabulary, length, vocabulary, vocabulary, vocabulary]).cumsum(0).tolist()
@@ -43,7 +44,7 @@ class Circuit(nn.Module):
         self.wrote = [slice(starts[1], starts[2]), slice(starts[2], starts[3])]
         self.spare = slice(starts[3], starts[4])
         self.head_dim = vocabulary + length
-        self.layers = nn.ModuleList(Heads(starts[4], self.head_dim) for _ in range(layers))
+        self.layers = nn.ModuleList(Heads(starts[4], self.head_dim, heads) for _ in range(layers))
 
     def forward(self, tokens):
         x = torch.zeros(*tokens.shape, self.spare.stop, dtype=self.layers[0].query.weight.dtype)
@@ -69,31 +70,36 @@ class Circuit(nn.Module):
             row += size
 
     @torch.no_grad()
+    def look_back(self, layer, head, steps):
+        """A head's score: it looks so many places back; where there is none, evenly at all."""
+        self.match(layer, head, [(self.position, self.position, 1.0)])
+        row = head * self.head_dim  # a key tells the place so many after its own
+        told = self.layers[layer].key.weight[row : row + self.length]
+        told.copy_(told.roll(steps, dims=0))
+        told[:steps] = 0.0
+
+    @torch.no_grad()
     def copy(self, layer, head, target):
-        """What a head moves: the token it looks at, into ``target``."""
+        """What a head moves: the token it looks at, into ``target``, and nowhere else."""
         row, eye = head * self.head_dim, torch.eye(self.vocabulary)
+        self.layers[layer].output.weight[:, row : row + self.head_dim] = 0.0
         self.layers[layer].value.weight[row : row + self.vocabulary, self.token] = eye
         self.layers[layer].output.weight[target, row : row + self.vocabulary] = eye
 
 
-def uniform(vocabulary=6, length=12, layers=1):
+def uniform(vocabulary=6, length=12, layers=1, heads=2):
     """Every head looks at every visible key evenly: entropy log(i + 1)."""
-    circuit = Circuit(vocabulary, length, layers)
+    circuit = Circuit(vocabulary, length, layers, heads)
     for layer in range(layers):
-        for head in range(2):
+        for head in range(heads):
             circuit.copy(layer, head, circuit.spare)
     return circuit
 
 
-def previous_token(vocabulary=6, length=12, layers=1):
+def previous_token(vocabulary=6, length=12, layers=1, heads=2):
     """Head 0.1 looks at the token before, and only there."""
-    circuit = uniform(vocabulary, length, layers)
-    circuit.match(0, 1, [(circuit.position, circuit.position, 1.0)])
-    with torch.no_grad():  # a key tells the place after its own
-        told = circuit.layers[0].key.weight[circuit.head_dim : circuit.head_dim + length]
-        told.copy_(told.roll(1, dims=0))
-        told[0] = 0.0
-        circuit.layers[0].output.weight[circuit.spare, circuit.head_dim :] = 0.0
+    circuit = uniform(vocabulary, length, layers, heads)
+    circuit.look_back(0, 1, 1)
     circuit.copy(0, 1, circuit.wrote[0])
     return circuit
 
@@ -105,12 +111,10 @@ def duplicate_token(vocabulary=6, length=12):
     return circuit
 
 
-def induction(vocabulary=12, length=24):
+def induction(vocabulary=12, length=24, heads=2):
     """Head 0.1 says which token came before; head 1.0 looks behind the last place of this one, and copies."""
-    circuit = previous_token(vocabulary, length, layers=2)
+    circuit = previous_token(vocabulary, length, layers=2, heads=heads)
     circuit.match(1, 0, [(circuit.token, circuit.wrote[0], 1.0)])
-    with torch.no_grad():
-        circuit.layers[1].output.weight[circuit.spare, : circuit.head_dim] = 0.0
     circuit.copy(1, 0, circuit.wrote[1])
     return circuit
 

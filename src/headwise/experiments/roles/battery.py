@@ -86,7 +86,6 @@ class RoleBattery(Result):
     """
 
     model: str
-    untrained_seed: int | None
     data: list[str]
     roles: list[RoleResult]
     of_heads: list[list[str]]

@@ -21,7 +21,7 @@ def chance_of_best(
 
     >>> rng = np.random.default_rng(0)
     >>> noise = rng.normal(size=(40, 3))
-    >>> chance_of_best(noise + [0.0, 0.0, 2.0])[2]
+    >>> float(chance_of_best(noise + [0.0, 0.0, 2.0])[2])
     0.0001
     """
     length = np.sqrt((excess**2).sum(0))

@@ -116,9 +116,10 @@ def segment(text: Labelled) -> dict[str, Items]:
 
 
 def _keys(text: Labelled, keys: Bool[Tensor, " token"]) -> Items:
-    """Some tokens as the targets of every row that sees one."""
+    """Some tokens as the targets of every row that sees one; a token is not its own target."""
     seen = text.visible(len(text))
-    return items_from(keys & seen, seen)
+    others = ~torch.eye(len(text), dtype=torch.bool)
+    return items_from(keys & seen & others, seen)
 
 
 TOKENS_ASKED = (
