@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from headwise import cli
+from tests.experiments.roles.batteries import battery
 
-COMMANDS = ("compare", "encoding", "heads", "equivariance", "inspect", "zoom", "ablate")
+COMMANDS = ("compare", "encoding", "heads", "equivariance", "inspect", "zoom", "ablate", "roles")
 
 
 def run(capsys, *arguments):
@@ -72,6 +73,7 @@ SMALL = {
     "inspect": ("inspect", "The cat sat on the mat."),
     "zoom": ("zoom", "RECORDING", "--head", "3.5", "--queries", "1:6", "--keys", "0:7"),
     "ablate": ("ablate", "The cat sat on the mat.", "--heads", "0.2", "1.1", "--draws", "1"),
+    "roles": ("roles", "--role", "position"),
 }
 
 
@@ -84,8 +86,9 @@ def recording(tmp_path_factory):
 
 
 @pytest.fixture
-def small(recording):
-    """Arguments of a command on a small input."""
+def small(recording, monkeypatch):
+    """Arguments of a command on a small input; roles are not read, which takes long, but made by hand."""
+    monkeypatch.setattr("headwise.experiments.roles.running.run_roles", lambda *given, **options: battery())
     return lambda command: [word.replace("RECORDING", recording) for word in SMALL[command]]
 
 
@@ -140,6 +143,27 @@ def test_a_narrow_terminal_cuts_no_number(capsys, monkeypatch, small, command):
     monkeypatch.setenv("COLUMNS", "40")
     _, out, _ = run(capsys, *small(command))
     assert "\u2026" not in out
+
+
+def test_roles_are_given_what_the_command_line_says(capsys, monkeypatch, tmp_path):
+    given = {}
+
+    def run_roles(model, sources, **options):
+        given.update(model=model.name, sources=[source.name for source in sources], **options)
+        return battery()
+
+    monkeypatch.setattr("headwise.experiments.roles.running.run_roles", run_roles)
+    (tmp_path / "mine.json").write_text('{"text": "It ran."}')
+    arguments = ("--text", MAT, "--labels", str(tmp_path / "mine.json"), "--role", "syntax", "next token")
+    code, _, err = run(capsys, "roles", *arguments, "--confirm", "--seed", "4")
+    assert (code, err) == (0, "")
+    assert given == {
+        "model": "all-MiniLM-L6-v2",
+        "sources": ["a text of 1 sentence", "mine.json"],
+        "roles": ["syntax", "next token"],
+        "confirm": True,
+        "seed": 4,
+    }
 
 
 PAIR = ("compare", "cat bites dog", "dog bites cat")
@@ -224,6 +248,20 @@ BAD_INPUT = [
     (("ablate", MAT, "--heads", "0.0", "--draws", "-1"), "draws must be"),
     (("ablate", MAT, "--heads", "0.0", "--seed", "-1"), "seed must be from 0 to 2^63 - 1, got -1"),
     (("ablate", "1,2", "--heads", "0.0", *PLAIN), "Identity"),
+    (("roles", "--treebank"), "expected at least one argument"),
+    (("roles", "--treebank", "FOLDER/none.conllu"), "the file must be a CoNLL-U file that can be read"),
+    (("roles", "--treebank", "FOLDER/bytes.txt"), "bytes.txt:1: the text must be UTF-8"),
+    (("roles", "--labels", "FOLDER/none.json"), "the file must be a JSON file that can be read"),
+    (("roles", "--text", "FOLDER/none.txt"), "There is no file of that name"),
+    (("roles", "--text", "Too short."), "at least one sentence of 5 to 30 words"),
+    (("roles", "--trees", "en"), "the pipeline for trees must be given with a text, got 'en'"),
+    (("roles", "--text", MAT, "--trees", "no_such"), "must be installed"),
+    (("roles", "--seed", "-1"), "seed must be from 0 to 2^63 - 1, got -1"),
+    (("roles", "--seed", "many"), "invalid int value: 'many'"),
+    (("roles", "--role"), "expected at least one argument"),
+    (("roles", "--role", "charm"), "'charm'"),
+    (("roles", "--model", "FOLDER/none"), "There is no such folder"),
+    (("roles", *PLAIN), "the model must be one that reads text, got Identity"),
 ]
 
 

@@ -1,7 +1,7 @@
 """Attention circuits with weights set by hand, whose heads are known to do exactly one thing.
 
 A token stream holds, side by side: which token, which position, what layer 0 wrote, what layer 1 wrote, and
-what idle heads wrote, which nobody reads. Each layer has two heads or more, and those that are not the circuit's
+what idle heads wrote, which nobody reads. Each layer has two heads or more. Those that are not the circuit's
 are idle: they look at every key evenly. ``start`` is token 0, which is meant for the first place only.
 """
 

@@ -8,6 +8,7 @@ from headwise.cli.checking import add_checking
 from headwise.cli.commands import Parser
 from headwise.cli.learning import add_learning
 from headwise.cli.looking import add_looking
+from headwise.cli.roles import add_roles
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -24,5 +25,6 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     add_learning(commands)
     add_looking(commands)
+    add_roles(commands)
     add_checking(commands)
     return parser

@@ -55,15 +55,29 @@ def in_blocks(
         recompute = matrices * scores > _KEPT_ELEMENTS
         most = _RECOMPUTED_ELEMENTS // matrices if recompute else most
     densely = partial(_attend_densely, dropout=dropout, value_bias=value_bias)
-    outputs = []
-    for cut in cut_up(whole, how.mask, most):
+
+    def attended(cut: Cut) -> Tensor:
         no_keys = cut.block.size == 0  # which not every kernel takes
         attend = densely if dense or no_keys else _attend_fused
         if recompute:
-            outputs.append(checkpoint(attend, *cut, how, use_reentrant=False))
-        else:
-            outputs.append(attend(*cut, how))
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+            output: Tensor = checkpoint(attend, *cut, how, use_reentrant=False)
+            return output
+        return attend(*cut, how)
+
+    cuts = cut_up(whole, how.mask, most)
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed():
+        outputs = [attended(cut) for cut in cuts]
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+    # a small output that is kept between two blocks' scores pins malloc's heap: it grew to 10 GB for 32,768 keys
+    joined = q.new_empty(batch, heads, queries, v.shape[-1])
+    for cut in cuts:
+        joined[:, :, cut.block.rows] = attended(cut)
+    return joined
+
+
+def _transformed() -> bool:
+    """Whether torch.vmap or torch.func is at work, which allows no writing into a plain tensor."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def probabilities(

@@ -29,7 +29,7 @@ def four_roles(vocabulary, length):
 
 @torch.no_grad()
 def grammarian(vocabulary, length, governors, back):
-    """0.1 looks from a token to the one that ``governors`` names, 0.2 ``back`` places back; others are idle."""
+    """0.1 looks from a token to what ``governors`` name for it, 0.2 ``back`` places back; others are idle."""
     circuit = uniform(vocabulary, length, layers=2, heads=HEADS)
     circuit.match(0, 1, [(circuit.token, circuit.token, 1.0)])
     table = torch.zeros(vocabulary, vocabulary)
@@ -77,8 +77,8 @@ def battery(circuit, probes):
     for texts, questions, controls in probes:
         of_texts = _evidence(circuit, texts, questions)
         if controls:
-            other = {each.role: each.score for each in _evidence(circuit, controls, questions)}
-            of_texts = [replace(each, control=other[each.role], controlled=True) for each in of_texts]
+            others = _evidence(circuit, controls, questions)
+            of_texts = [each.beside(other) for each, other in zip(of_texts, others, strict=True)]
         evidence += of_texts
     for each in evidence:
         found[each.role] = decided(each, names, "made up", roles_asked=len(evidence))
@@ -87,7 +87,7 @@ def battery(circuit, probes):
 
 def _evidence(circuit, texts, questions):
     plan = plan_of(texts, questions)
-    reader, _ = read_roles(circuit, plan, lambda text: circuit(text.ids[None]), range(len(texts)))
+    reader, _ = read_roles(circuit, plan, circuit)
     return list(reader.evidence(lambda numbers: np.array(numbers) % 2 == 0))
 
 

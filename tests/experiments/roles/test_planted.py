@@ -47,7 +47,7 @@ def four():
 
 
 def test_planted_heads_hold_their_roles_and_no_other_head_holds_any(four):
-    """A head that looks at the token before stays nearby, too: that is the one role that follows from another."""
+    """A head that looks at the token before stays nearby, too: the one role that follows from another."""
     assert held(four) == {
         "previous token": [PREVIOUS],
         "nearby": [PREVIOUS],
@@ -72,7 +72,7 @@ def test_scores_are_those_of_the_circuit(four):
 def test_each_head_has_its_role(four):
     names = [f"{layer}.{head}" for layer in range(2) for head in range(4)]
     found = role_of_each(list(four.values()), names)
-    assert found[0] == "none" and found[5:] == ["none", "none", "none"]
+    assert [found[0], *found[5:]] == ["none"] * 4
     assert found[1] in {"previous token", "nearby"}
     assert found[2] == "first token"
     assert found[3] in {"same token", "same token in a repeat"}
@@ -108,7 +108,7 @@ def test_where_one_distance_is_nearly_always_right_it_is_called_position(governo
     """The same head, right every time, where always -2 is right 19 times out of 20: no more than distance."""
     found = syntax({2: 0.95, 3: 0.05}, governors)
     objects = found["obj, dependent to head"]
-    assert objects.best.head == "0.1" and objects.best.score == 1.0
+    assert (objects.best.head, objects.best.score) == ("0.1", 1.0)
     assert objects.best.p < 0.05
     assert not objects.heads
     assert objects.verdict == "position"

@@ -97,7 +97,8 @@ def test_a_network_of_ones_own_is_reset_by_its_modules():
     found = states(untrained_copy(model, seed=0))
     assert all((weight != 7.0).all() for weight in found.values())
     assert all(weight.isfinite().all() for weight in found.values())
-    assert (found["norm.weight"] == 1).all() and not found["torch_heads.in_proj_bias"].any()
+    assert (found["norm.weight"] == 1).all()
+    assert not found["torch_heads.in_proj_bias"].any()
     assert not found[
         "torch_heads.out_proj.bias"
     ].any()  # as the attention starts it, not as a linear layer does

@@ -13,29 +13,31 @@ EXACT = 64 * torch.finfo(torch.float32).eps
 
 
 class Written(nn.Module):
-    """Attention whose weights are those written down for a text, in any number of heads, and so are its values."""
+    """Attention whose weights and values are those written down for some texts, in any number of heads."""
 
     def __init__(self, maps, values=None):
         super().__init__()
-        self.maps, self.values = [torch.as_tensor(each, dtype=torch.float32) for each in maps], values
+        self.maps = [torch.as_tensor(each, dtype=torch.float32) for each in maps]  # [head query key]
+        self.values = values
 
-    def forward(self, number):
-        weights = self.maps[number]
-        heads, places, _ = weights.shape
-        k = torch.eye(places).expand(1, heads, -1, -1)
-        q = weights.clamp(min=1e-30).log()[None]  # the log of a weight is its score: softmax gives it back
-        v = torch.ones(1, heads, places, places) if self.values is None else self.values
+    def forward(self, numbers):
+        weights = torch.stack([self.maps[number] for number in numbers])
+        k = torch.eye(weights.shape[3]).expand_as(weights)
+        q = weights.clamp(min=1e-30).log()  # the log of a weight is its score: softmax gives it back
+        v = torch.ones_like(weights) if self.values is None else self.values.expand(len(numbers), -1, -1, -1)
         return functional.scaled_dot_product_attention(q, k, v, scale=1.0)
 
 
-def evidence_of(texts, maps, question, **options):
-    """By role, what was seen of texts with a map each: ``[head][query][key]``."""
-    values, output_weights = options.get("values"), options.get("output_weights")
-    plan = plan_of(texts, [question], least_texts=1)
-    model = Written(maps, values)
-    places = {id(text): number for number, text in enumerate(texts)}
-    numbers = range(len(texts))
-    reader, _ = read_roles(model, plan, lambda text: model(places[id(text)]), numbers, output_weights)
+def evidence_of(texts, maps, question, *, values=None, output_weights=None, at_once=1):
+    """By role, what was seen of texts with a map each, read so many ``at_once``."""
+    plan, model, turn = plan_of(texts, [question], least_texts=1), Written(maps, values), []
+
+    def batches():
+        for start in range(0, len(texts), at_once):
+            turn[:] = range(start, min(start + at_once, len(texts)))
+            yield list(turn)
+
+    reader, _ = read_roles(model, plan, lambda ids: model(turn), batches(), output_weights)
     return {each.role: each for each in reader.evidence(lambda found: np.array(found) % 2 == 0)}
 
 

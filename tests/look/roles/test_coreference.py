@@ -1,4 +1,4 @@
-"""Coreference on a map with answers worked out by hand: Ann Bob Eve Ann she she doctor, the doctor being Bob."""
+"""Coreference on a map with answers worked out by hand: Ann Bob Eve Ann she she doctor, Bob the doctor."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def exactly(rows, score, control):
 
 
 def test_from_a_mention_to_an_earlier_one_of_its_entity():
-    """Chance: of four earlier words two are Ann; of five three are her; of other words two of four; one of six.
+    """Chance: of four earlier words two are Ann, of five three; of others two of four; one of six is Bob.
 
     The second Ann is asked too, but of three earlier words one is her own: two others are too few.
     """
@@ -47,7 +47,7 @@ def test_from_a_mention_to_an_earlier_one_of_its_entity():
 
 
 def test_the_nearest_places_are_the_rival():
-    """Pronouns look back to 0 and 3 from 4, to 0, 3 and 4 from 5: always -1 is right twice, even 1.1 times."""
+    """Pronouns look to 0 and 3 from 4, to 0, 3 and 4 from 5: always -1 is right twice, even 1.1 times."""
     found = evidence_of([TEXT], [[MAP]], COREFERENCE)[PRONOUNS]
     right = dict(zip(OFFSETS, found.offsets[0].tolist(), strict=True))
     assert {offset: count for offset, count in right.items() if count} == {-5: 1, -4: 1, -2: 1, -1: 2}

@@ -69,8 +69,8 @@ def test_the_error_of_equal_texts_is_that_of_a_mean():
 def test_the_error_is_how_far_means_of_drawn_texts_differ():
     """Rows of a text agree, so texts are drawn, not rows: 400 draws of 60 texts with 1 to 9 equal rows each.
 
-    The deviation of 400 draws is known to 1 / sqrt(2 * 400), 3.5 %; the error itself to some 1 / sqrt(2 * 60),
-    over the draws 0.5 %: five of those together are 18 %.
+    The deviation of 400 draws is known to 1 / sqrt(2 * 400), 3.5 %, and the mean of the errors far better:
+    five times that is 18 %.
     """
     random, means, errors = np.random.default_rng(0), [], []
     for _ in range(400):

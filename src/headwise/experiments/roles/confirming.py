@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from headwise.experiments.inside.ablating import random_draws
 from headwise.experiments.inside.outcome import first_tensor, predicts_next_token
 from headwise.experiments.progress import each
 from headwise.experiments.roles.battery import Confirmation, RoleResult
+from headwise.experiments.roles.halves import first_half
 from headwise.experiments.roles.probes import Probe
 from headwise.look import Head, ablate
 from headwise.look.roles.labelled import Labelled
@@ -43,7 +43,7 @@ class _Asked:
 
 
 @torch.no_grad()
-def confirm(
+def confirmation_of(
     model: TextModel,
     result: RoleResult,
     probe: Probe,
@@ -53,7 +53,7 @@ def confirm(
     seed: int = 0,
     most: int = 10,
 ) -> Confirmation | None:
-    """What changes without the best heads of a role, up to ``most`` of them; None if no head holds it or no row is left.
+    """What changes without the best heads of a role, up to ``most``; None if no head holds it, or no row is left.
 
     ``sizes`` is how many heads each layer has. Heads are replaced by zero, then as many others of the same
     layers, drawn ``draws`` times. Measured is, on up to 100 texts of the second half:
@@ -70,9 +70,9 @@ def confirm(
     >>> from headwise.models import open_model
     >>> model = open_model()
     >>> score = HeadScore("0.3", 0.9, 0.8, 1.0, 0.1, 0.9, 0.9, 0.9, 0.1, 0.1, 0.001, held=True)
-    >>> result = RoleResult("same token in a repeat", "induction", "Why?", "", 1, 1, "", 0, 0, score, [score], "held")
+    >>> result = RoleResult("same token in a repeat", "", "", "", 1, 1, "", 0, 0, score, [score], "held")
     >>> texts, _ = repeats(model, causal=False)
-    >>> found = confirm(model, result, Probe("", texts[:2], [COPIES_ASKED]), [12] * 6, draws=2)
+    >>> found = confirmation_of(model, result, Probe("", texts[:2], [COPIES_ASKED]), [12] * 6, draws=2)
     >>> found.before, len(found.random)
     (1.0, 2)
     """
@@ -95,24 +95,23 @@ def confirm(
 
 
 def _rows_of(role: str, probe: Probe, predicts: bool) -> list[_Asked]:
-    """Every second text of those that the role has rows in, without a last row if nothing comes after it."""
+    """The second half of the texts that the role has rows in, without a last row if nothing comes after it."""
     asked = []
     for text in probe.texts:
         for question in probe.questions:
             items = question.find(text).get(role)
             if items is not None and len(items.rows):
                 units = text.words if question.unit is WORDS else torch.arange(len(text))
-                rows = torch.isin(units, items.rows)
-                if predicts:
-                    rows[-1] = False
-                if bool(rows.any()):
-                    asked.append(_Asked(text, rows))
-    return asked[1::2][:MOST_TEXTS]
+                asked.append(_Asked(text, torch.isin(units, items.rows)))
+    second = ~first_half([one.text.notes.document for one in asked])
+    chosen = [one for one, kept in zip(asked, second, strict=True) if kept]
+    for one in chosen if predicts else ():
+        one.rows[-1] = False
+    return [one for one in chosen if bool(one.rows.any())][:MOST_TEXTS]
 
 
 def _run(model: TextModel, text: Labelled, **options: object) -> Any:  # noqa: ANN401 - as the model gives it
-    ids = text.ids[None]
-    return model.network(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
+    return model.network(input_ids=text.ids[None], **options)
 
 
 def _loss(model: TextModel, asked: Sequence[_Asked]) -> float:

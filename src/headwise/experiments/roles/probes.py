@@ -46,16 +46,15 @@ def probes_of(model: TextModel, sources: Sequence[Sources], *, causal: bool, see
     found: list[Probe] = []
     for source in sources:
         found += _of_source(model, source, causal)
-    cues, controls = sense_texts(sense_pairs())
-    meaning = Probe(
-        f"{len(cues)} sense pairs",
-        tokenised(model, cues, causal=causal),
-        [MEANING_ASKED, *([] if found else [*POSITIONS, *TOKENS_ASKED])],
-        tokenised(model, controls, causal=causal),
-    )
+    cues, controls = (tokenised(model, texts, causal=causal) for texts in sense_texts(sense_pairs()))
+    if not found:
+        found.append(Probe(f"{len(cues)} sentences of headwise", cues, [*POSITIONS, *TOKENS_ASKED]))
     again, fresh = repeats(model, causal=causal, seed=seed)
-    asked = [REPEATS, COPIES_ASKED]
-    return [*found, meaning, Probe(f"{len(again)} random sequences", again, asked, fresh)]
+    return [
+        *found,
+        Probe(f"{len(cues)} sense pairs", cues, [MEANING_ASKED], controls),
+        Probe(f"{len(again)} random sequences", again, [REPEATS, COPIES_ASKED], fresh),
+    ]
 
 
 def _of_source(model: TextModel, source: Sources, causal: bool) -> list[Probe]:

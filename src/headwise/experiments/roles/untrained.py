@@ -15,7 +15,7 @@ from headwise.models.weights import built_without_touching_the_seed
 
 
 def untrained_copy(model: TextModel, seed: int) -> TextModel:
-    """The model with weights drawn anew, as its makers draw them before training; the original stays as it is.
+    """The model with weights drawn anew, as they are before training; the original stays as it is.
 
     A model of transformers draws as its class does; any other by its modules' ``reset_parameters``. Nothing
     else changes: the kernel, the dtype, the place, the tokenizer; the copy is in evaluation mode. Random
@@ -52,7 +52,7 @@ def _take(network: nn.Module, fresh: nn.Module) -> None:
 
 @torch.no_grad()
 def _reset(network: nn.Module, name: str) -> None:
-    """Inner modules first: an outer one that draws weights of its parts has the last word, as when it is built."""
+    """Inner modules first: an outer one that draws weights of its parts has the last word, as when built."""
     for weight in network.parameters():
         if weight.is_floating_point():
             weight.fill_(torch.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -102,7 +102,12 @@ class Evidence:
 
     def excess(self, texts: Half) -> Floats:
         """By text, how much more the rows of each head score than their control: ``[text head]``."""
-        return self.score[RAW][texts] - self.control[RAW][texts]
+        found: Floats = self.score[RAW][texts] - self.control[RAW][texts]
+        return found
+
+    def beside(self, control: Evidence) -> Evidence:
+        """The same, with the same heads on control texts, one for each text, in the place of chance."""
+        return replace(self, control=control.score, controlled=True)
 
     def _rival(self) -> tuple[Floats, str]:
         offset = self.best_offset

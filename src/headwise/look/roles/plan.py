@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,8 @@ from torch import Tensor
 from headwise.look.roles.labelled import Labelled
 from headwise.look.roles.question import Items, Question, largest_weight
 
+_BATCH = 16
+_Key = tuple[int, int, int]
 FEWEST_TEXTS = 20  # for a role: halves of ten have few signs to turn
 
 
@@ -50,17 +52,39 @@ class RolePlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Every text with its groups, and every role with what is known before any attention is read."""
+    """Every text with its groups, and every role with what is known before any attention is read.
+
+    ``known`` are the names and families of all roles that the texts have rows for, asked or not.
+    """
 
     texts: Sequence[Labelled]
     groups: list[list[Group]]
     roles: list[RolePlan]
+    known: list[str]
+
+    def batches(self, most: int = _BATCH) -> list[list[int]]:
+        """The texts that are asked anything, by number; those of one length together, so that none is padded."""
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for number, text in enumerate(self.texts):
+            if self.groups[number]:
+                by_length[len(text)].append(number)
+        return [
+            of_length[start : start + most]
+            for of_length in by_length.values()
+            for start in range(0, len(of_length), most)
+        ]
 
 
 def plan_of(
-    texts: Sequence[Labelled], questions: Sequence[Question], *, least_texts: int = FEWEST_TEXTS
+    texts: Sequence[Labelled],
+    questions: Sequence[Question],
+    *,
+    only: Collection[str] = (),
+    least_texts: int = FEWEST_TEXTS,
 ) -> Plan:
-    """Ask all questions of all texts. Roles that fewer than ``least_texts`` texts have rows for are left out.
+    """Ask all questions of all texts, or those of the names or families that are in ``only``.
+
+    Roles that fewer than ``least_texts`` texts have rows for are left out.
 
     >>> plan_of([], []).roles
     []
@@ -72,17 +96,19 @@ def plan_of(
         for role, (question, _) in of_text.items():
             where[role].append(number)
             asking[role] = question
-    names = [role for role in where if len(where[role]) >= least_texts]
+    enough = [role for role in where if len(where[role]) >= least_texts]
+    known_names = [name for role in enough for name in (asking[role].family, role)]
+    names = [role for role in enough if not only or role in only or asking[role].family in only]
     numbers = {role: number for number, role in enumerate(names)}
     groups = _groups(found, numbers)
     known: dict[int, list[tuple[float, Tensor, float]]] = defaultdict(list)
-    for of_text, text in zip(groups, texts, strict=True):
-        for group in of_text:
+    for asked, text in zip(groups, texts, strict=True):
+        for group in asked:
             member = group.member
             offsets = member @ group.items.at_offsets().float()
             even = member @ _by_even_attention(group, text)
-            for place, role in enumerate(group.roles):
-                known[role].append((float(member[place].sum()), offsets[place], float(even[place])))
+            for place, at in enumerate(group.roles):
+                known[at].append((float(member[place].sum()), offsets[place], float(even[place])))
     roles = [
         RolePlan(
             role,
@@ -94,7 +120,7 @@ def plan_of(
         )
         for number, role in enumerate(names)
     ]
-    return Plan(texts, groups, roles)
+    return Plan(texts, groups, roles, list(dict.fromkeys(known_names)))
 
 
 def _found(text: Labelled, questions: Sequence[Question]) -> dict[str, tuple[Question, Items]]:
@@ -110,9 +136,9 @@ def _groups(
     found: Sequence[dict[str, tuple[Question, Items]]], numbers: dict[str, int]
 ) -> list[list[Group]]:
     """Rows that are asked alike, stacked; chances are made of all texts together, as they may need them."""
-    alike: dict[tuple[int, ...], list[tuple[int, Question, Items, list[int], Tensor]]] = defaultdict(list)
+    alike: dict[_Key, list[tuple[int, Question, Items, list[int], Tensor]]] = defaultdict(list)
     for text, of_text in enumerate(found):
-        together: dict[tuple[int, ...], list[tuple[int, Question, Items]]] = defaultdict(list)
+        together: dict[_Key, list[tuple[int, Question, Items]]] = defaultdict(list)
         for role, (question, items) in of_text.items():
             if role in numbers:
                 key = id(question.unit), id(question.measure), id(question.chance)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from headwise.core.map_values import lengths_of
@@ -33,31 +33,30 @@ class RoleReader:
         self.plan, self.output_weights = plan, output_weights or {}
         self.layers = Layers()
         self.sums: dict[tuple[int, int], dict[int, np.ndarray]] = {}
-        self.number = 0
+        self.numbers: list[int] = []
 
     def take(self, call: AttentionCall) -> None:
-        """One attention call of the text whose turn it is. Cross-attention answers no question about a text."""
-        text = self.plan.texts[self.number]
+        """One call of the texts whose turn it is. Cross-attention answers no question about a text."""
+        texts = [self.plan.texts[number] for number in self.numbers]
         layer = self.layers.note(call)
-        if call.q.shape[0] != 1 or call.q.shape[2] != len(text) or call.k.shape[2] != len(text):
+        if call.q.shape[::2] != (len(texts), len(texts[0])) or call.k.shape[2] != len(texts[0]):
             return
-        weights = self._variants(call, text)
-        for group in self.plan.groups[self.number]:
-            for role, sums in zip(group.roles, self._answers(group, weights, text), strict=True):
-                self.sums.setdefault((role, self.number), {})[layer] = sums
+        weights = call.weights().float()
+        carried = _to_one(weights * self._lengths(call)[:, :, None])
+        sinks = torch.stack([text.sinks for text in texts])[:, None, None]
+        variants = torch.stack([weights, carried, _to_one(weights.masked_fill(sinks, 0.0))], dim=1).flatten(1, 2)
+        for number, text, of_text in zip(self.numbers, texts, variants, strict=True):
+            for group in self.plan.groups[number]:
+                answers = self._answers(group, of_text, text)
+                for role, sums in zip(group.roles, answers, strict=True):
+                    self.sums.setdefault((role, number), {})[layer] = sums
 
-    def _variants(self, call: AttentionCall, text: Labelled) -> Float[Tensor, "variant_head token token"]:
-        weights = call.weights()[0].float()
-        lengths = self._lengths(call)
-        carried = weights * lengths[:, None]
-        left = weights.masked_fill(text.sinks, 0.0)
-        return torch.cat([weights, _to_one(carried), _to_one(left)])
-
-    def _lengths(self, call: AttentionCall) -> Float[Tensor, "head token"]:
+    def _lengths(self, call: AttentionCall) -> Float[Tensor, "batch head token"]:
         output_weight = self.output_weights.get(call.layer)
         if output_weight is not None and output_weight.shape[1] == call.heads * call.v.shape[3]:
-            return lengths_of(call.v, output_weight, call.heads)[0].float()
-        return call.v[0].float().norm(dim=-1).repeat_interleave(call.heads // call.kv_heads, dim=0)
+            return lengths_of(call.v, output_weight, call.heads).float()
+        own: Tensor = call.v.float().norm(dim=-1).repeat_interleave(call.heads // call.kv_heads, dim=1)
+        return own
 
     def _answers(
         self, group: Group, weights: Tensor, text: Labelled
@@ -104,16 +103,20 @@ def _to_one(weights: Float[Tensor, "head query key"]) -> Float[Tensor, "head que
 
 
 def read_roles(
-    model: nn.Module, plan: Plan, run: Callable[[Labelled], object], numbers: Iterable[int],
+    model: nn.Module,
+    plan: Plan,
+    run: Callable[[Int[Tensor, "batch token"]], object],
+    batches: Iterable[list[int]] | None = None,
     output_weights: Mapping[str, Tensor] | None = None,
 ) -> tuple[RoleReader, Coverage]:
-    """Run the model over every text of a plan, once, and read all that was asked.
+    """Run the model over the texts of a plan, once each, and read all that was asked.
 
-    ``numbers`` are those of the texts, with a progress bar around them perhaps.
+    ``run`` gives the model the tokens of some texts; ``batches`` are those of the plan, with a progress bar
+    around them perhaps.
     """
     reader = RoleReader(plan, output_weights)
     with watch(model, reader.take) as coverage, torch.no_grad():
-        for number in numbers:
-            reader.number = number
-            run(plan.texts[number])
+        for numbers in plan.batches() if batches is None else batches:
+            reader.numbers = numbers
+            run(torch.stack([plan.texts[number].ids for number in numbers]))
     return reader, coverage
