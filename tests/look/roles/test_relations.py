@@ -154,7 +154,7 @@ def test_weighted_by_values_a_long_value_counts_for_more():
 
 
 def test_the_length_of_a_value_is_that_of_what_it_adds():
-    """Values have length 1. What mixes the heads doubles that of 2 for one head and halves it for the other."""
+    """All values have length 1. What mixes the heads doubles that of 2 for one and halves it for the other."""
     text = example("a b c d", arcs=(Arc(3, 2, "obj"),))
     values = torch.eye(4).expand(1, 2, 4, 4)
     mixes = torch.diag(torch.tensor([1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 0.5, 1.0]))
@@ -164,7 +164,7 @@ def test_the_length_of_a_value_is_that_of_what_it_adds():
 
 
 def test_texts_that_are_read_together_answer_each_for_itself():
-    """Three texts of other arcs, sinks and maps, with two heads, one by one and in batches of two and three."""
+    """Three texts of other arcs, sinks and maps, two heads, one by one and in batches of two and three."""
     texts = [
         example("a b c d", arcs=(Arc(3, 2, "obj"), Arc(1, 0, "obj"))),
         replace(

@@ -53,7 +53,7 @@ def confirmation_of(
     seed: int = 0,
     most: int = 10,
 ) -> Confirmation | None:
-    """What changes without the best heads of a role, up to ``most``; None if no head holds it, or no row is left.
+    """What changes without the best heads of a role, up to ``most``; None without a head that holds it, or a row.
 
     ``sizes`` is how many heads each layer has. Heads are replaced by zero, then as many others of the same
     layers, drawn ``draws`` times. Measured is, on up to 100 texts of the second half:
@@ -95,7 +95,7 @@ def confirmation_of(
 
 
 def _rows_of(role: str, probe: Probe, predicts: bool) -> list[_Asked]:
-    """The second half of the texts that the role has rows in, without a last row if nothing comes after it."""
+    """The second half of the texts that have rows of the role, without last rows if the next token is asked."""
     asked = []
     for text in probe.texts:
         for question in probe.questions:
