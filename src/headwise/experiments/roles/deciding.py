@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwise.experiments.roles.battery import NO_ROLE, HeadScore, RoleResult
-from headwise.look.roles.evidence import RAW, VALUE_WEIGHTED, WITHOUT_SINKS, Evidence
+from headwise.look.roles.evidence import EVEN, RAW, VALUE_WEIGHTED, WITHOUT_SINKS, Evidence
 from headwise.look.roles.signs import chance_of_best
 
 LEVEL = 0.05
@@ -54,7 +54,7 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     order = np.argsort(-score, kind="stable")
     best = int(np.argmax(evidence.mean(first)))
-    by_distance = evidence.best_offset is not None and baseline >= _MOSTLY * score[best]
+    by_distance = evidence.baseline_name != EVEN and baseline >= _MOSTLY * score[best]
     return RoleResult(
         role=evidence.role,
         family=question.family,

@@ -65,4 +65,3 @@ def _matrix_of(module: nn.Module) -> Tensor | None:
     if isinstance(module, nn.Linear):
         return weight.detach()
     return weight.detach().T if type(module).__name__ == "Conv1D" else None
-

@@ -9,9 +9,7 @@ DRAWS = 9_999
 _AT_ONCE = 1_000
 
 
-def chance_of_best(
-    excess: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0
-) -> NDArray[np.float64]:
+def chance_of_best(excess: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> NDArray[np.float64]:
     """The p-value of every head against the best of all heads under the null, ``[text head]`` to ``[head]``.
 
     ``excess`` is by how much a head beats its control in each text. If that were nothing but chance, its sign
