@@ -83,7 +83,7 @@ def test_a_language_model_is_measured_on_the_tokens_after_the_rows_asked(minilm)
     """Objects: all pieces of "unaffordability"; "old" and "books", after which the separator comes."""
     model = causal_model(minilm)
     texts = sentences(model, causal=True)
-    found = confirm(model, result(OBJECTS, "1.2", "0.1"), Probe("", texts, [SYNTAX]), [4, 4], draws=3)
+    found = confirmation_of(model, result(OBJECTS, "1.2", "0.1"), Probe("", texts, [SYNTAX]), [4, 4], draws=3)
     places = [(text.ids, [at for at, word in enumerate(text.words.tolist()) if word in words])
               for text, words in ((texts[1], (2,)), (texts[3], (2, 3)))]  # fmt: skip
     assert len(places[0][1]) > 2
@@ -104,7 +104,7 @@ def test_a_language_model_is_measured_on_the_tokens_after_the_rows_asked(minilm)
 def test_of_repeats_it_is_the_loss_on_the_second_copy(minilm):
     model = causal_model(minilm)
     texts, _ = repeats(model, causal=True)
-    found = confirm(model, result(INDUCTION, "0.1"), Probe("", texts[:4], [REPEATS]), [4, 4], draws=0)
+    found = confirmation_of(model, result(INDUCTION, "0.1"), Probe("", texts[:4], [REPEATS]), [4, 4], draws=0)
     assert found.what == LOSS_OF_REPEATS
     assert found.before == pytest.approx(
         loss_at(model, [(texts[at].ids, range(50, 99)) for at in (1, 3)]), rel=EXACT
@@ -124,7 +124,7 @@ def changes(model, changed, text):
 def test_an_encoder_is_measured_by_how_much_more_the_rows_asked_change(minilm):
     """Asked: the pieces of word 2 of the second text, words 2 and 3 of the fourth; other rows are other words."""
     texts = sentences(minilm, causal=False)
-    found = confirm(minilm, result(OBJECTS, "2.0"), Probe("", texts, [SYNTAX]), [12] * 6, draws=2)
+    found = confirmation_of(minilm, result(OBJECTS, "2.0"), Probe("", texts, [SYNTAX]), [12] * 6, draws=2)
     changed = without_columns(minilm, bert_matrix, [(2, 0)], 32)
     asked, others = [], []
     for text, words in ((texts[1], (2,)), (texts[3], (2, 3))):
@@ -140,7 +140,7 @@ def test_an_encoder_is_measured_by_how_much_more_the_rows_asked_change(minilm):
 
 def test_where_every_row_is_asked_it_is_the_change_itself(minilm):
     texts = sentences(minilm, causal=False)[:2]
-    found = confirm(minilm, result("first token", "2.0"), Probe("", texts, TOKENS_ASKED), [12] * 6, draws=1)
+    found = confirmation_of(minilm, result("first token", "2.0"), Probe("", texts, TOKENS_ASKED), [12] * 6, draws=1)
     by_token = changes(minilm, without_columns(minilm, bert_matrix, [(2, 0)], 32), texts[1])
     assert (found.what, found.before) == (CHANGE_ALONE, 0.0)
     assert found.without == pytest.approx(float(by_token[1:].mean()), rel=100 * EXACT)
@@ -148,9 +148,9 @@ def test_where_every_row_is_asked_it_is_the_change_itself(minilm):
 
 def test_at_most_so_many_heads_and_none_without_any(minilm):
     probe = Probe("", sentences(minilm, causal=False), [SYNTAX])
-    found = confirm(minilm, result(OBJECTS, "2.0", "2.1", "3.0"), probe, [12] * 6, draws=1, most=2)
+    found = confirmation_of(minilm, result(OBJECTS, "2.0", "2.1", "3.0"), probe, [12] * 6, draws=1, most=2)
     assert found.heads == ["2.0", "2.1"]
-    assert confirm(minilm, result(OBJECTS), probe, [12] * 6) is None
+    assert confirmation_of(minilm, result(OBJECTS), probe, [12] * 6) is None
 
 
 def test_a_row_that_nothing_comes_after_is_not_asked_of_a_language_model(minilm):
@@ -160,9 +160,9 @@ def test_a_row_that_nothing_comes_after_is_not_asked_of_a_language_model(minilm)
              for text in sentences(model, causal=True)]  # fmt: skip
     last = [replace(text, notes=replace(text.notes, arcs=(Arc(3, 1, "obj"),))) for text in texts]
     probe = Probe("", last, [SYNTAX])
-    assert confirm(model, result(OBJECTS, "0.1"), probe, [4, 4], draws=0) is None
+    assert confirmation_of(model, result(OBJECTS, "0.1"), probe, [4, 4], draws=0) is None
     probe = Probe("", texts, [SYNTAX])
-    found = confirm(model, result(OBJECTS, "0.1"), probe, [4, 4], draws=0)
+    found = confirmation_of(model, result(OBJECTS, "0.1"), probe, [4, 4], draws=0)
     old = texts[3].words.tolist().index(2)
     pieces = [at for at, word in enumerate(texts[1].words.tolist()) if word == 2]
     assert found.before == pytest.approx(
@@ -176,6 +176,6 @@ def test_smollm2_needs_its_induction_heads_to_repeat(smollm2):
     """
     heads = ["18.6", "17.3", "17.4", "18.7", "17.5"]
     texts, _ = repeats(smollm2, causal=True)
-    found = confirm(smollm2, result(INDUCTION, *heads), Probe("", texts[:2], [REPEATS]), [9] * 30, draws=1)
+    found = confirmation_of(smollm2, result(INDUCTION, *heads), Probe("", texts[:2], [REPEATS]), [9] * 30, draws=1)
     assert found.before < 4.0
     assert found.without > 3.0 + found.random[0]

@@ -43,7 +43,7 @@ class _Asked:
 
 
 @torch.no_grad()
-def confirm(
+def confirmation_of(
     model: TextModel,
     result: RoleResult,
     probe: Probe,
@@ -72,7 +72,7 @@ def confirm(
     >>> score = HeadScore("0.3", 0.9, 0.8, 1.0, 0.1, 0.9, 0.9, 0.9, 0.1, 0.1, 0.001, held=True)
     >>> result = RoleResult("same token in a repeat", "induction", "Why?", "", 1, 1, "", 0, 0, score, [score], "held")
     >>> texts, _ = repeats(model, causal=False)
-    >>> found = confirm(model, result, Probe("", texts[:2], [COPIES_ASKED]), [12] * 6, draws=2)
+    >>> found = confirmation_of(model, result, Probe("", texts[:2], [COPIES_ASKED]), [12] * 6, draws=2)
     >>> found.before, len(found.random)
     (1.0, 2)
     """
