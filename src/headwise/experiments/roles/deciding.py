@@ -1,4 +1,4 @@
-"""Decides from the evidence which heads hold a role: chosen on one half of the texts, reported on the other."""
+"""Decides which heads hold a role: chosen on one half of the texts, reported on the other."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     A head is chosen on the first half of the texts: it scores ``least`` and beats the baseline, and its
     control text, by ``margin``. It holds the role if that is so on the second half too, with 95 % confidence
-    that it is above the baseline at all, and if p is below 5 %. That is of all texts, as being the best of all
-    heads is in the null already, and times ``roles_asked``.
+    that it is above the baseline at all, and if p is below 5 %. That is of all texts, as being the best of
+    all heads is in the null already, and times ``roles_asked``.
     """
     first, second = evidence.first_half, evidence.second_half
     question = evidence.question

@@ -92,7 +92,7 @@ class _Run:
 
     def by_layer(self, of_heads: Sequence[str]) -> list[list[str]]:
         starts = accumulate(self.sizes, initial=0)
-        return [list(of_heads[start : start + size]) for start, size in zip(starts, self.sizes)]
+        return [list(of_heads[start : start + size]) for start, size in zip(starts, self.sizes, strict=False)]
 
     def evidence(self, probe: Probe, plan: Plan) -> list[Evidence]:
         """What was seen of the roles of a plan, beside the control texts where there are such."""

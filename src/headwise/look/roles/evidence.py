@@ -1,4 +1,4 @@
-"""What was seen of a role: every head's score in each text, and what tells it from chance and from distance."""
+"""What was seen of a role: every head's score in each text, and what tells it from chance and distance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Evidence:
     values it carries, and without the weight on sinks. ``control`` is what chance would score with the same
     attention, or the same head on a control text. ``offsets`` are how many rows each fixed offset gets right,
     ``even`` how many a head would that attends evenly,
-    ``nearest`` how many one would that looks at the nearest candidate. ``first_half`` are the texts on which heads are chosen.
+    ``nearest`` how many one would that looks at the nearest candidate. ``first_half`` are the texts on which
+    heads are chosen.
 
     >>> ones = np.ones((3, 4, 2))
     >>> found = Evidence("next", Question("position", "Why?", dict), np.full(4, 2.0), np.zeros((4, 11)),
@@ -92,7 +93,7 @@ class Evidence:
         return self._rival()[1]
 
     def above(self, texts: Half) -> tuple[Floats, Floats]:
-        """How far each head's score is above the baseline and above its control text, and the error of that."""
+        """How far each head's score is above the baseline and its control text, and the error of that."""
         rival = np.broadcast_to(self._rival()[0][:, None], self.score[RAW].shape)
         contrasts = [rival, self.control[RAW]] if self.controlled else [rival]
         margins = [self._ratio(self.score[RAW] - other, texts) for other in contrasts]

@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class RolePlan:
-    """Of one role, by text: rows, and how many a fixed offset, even attention or the nearest candidate gets right."""
+    """Of one role, by text: rows, and how many each rival of a head gets right."""
 
     name: str
     question: Question
@@ -64,7 +64,7 @@ class Plan:
     known: list[str]
 
     def batches(self, most: int = _BATCH) -> list[list[int]]:
-        """The texts that are asked anything, by number; those of one length together, so that none is padded."""
+        """The texts that are asked anything, by number; those of one length together: none is padded."""
         by_length: dict[int, list[int]] = defaultdict(list)
         for number, text in enumerate(self.texts):
             if self.groups[number]:

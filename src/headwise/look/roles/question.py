@@ -109,7 +109,7 @@ def evenly(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[Tensor
 
 
 def by_distance(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[Tensor, "item key"]]:
-    """Chance that knows distances: targets are dealt out anew, each as far away as some target of its role is.
+    """Chance that knows distances: targets are dealt out anew, each as far away as some target of its role.
 
     ``roles`` say, for each text, which role each row is of.
 
@@ -150,7 +150,7 @@ def _of_words(weights: Float[Tensor, "head token token"], text: Labelled) -> Flo
 
 TOKENS = Unit("token", lambda weights, text: weights, lambda text: torch.ones(len(text)))
 WORDS = Unit("word", _of_words, lambda text: text.pieces.sum(1))
-"""Attention between words: the sum over the pieces of the attended word, the mean over the attending word's."""
+"""Attention between words: the sum over the attended word's pieces, the mean over the attending one's."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Question:
     """One role, or several of a kind: what is asked, of which texts, and what a head must show to hold it.
 
     ``find`` gives the items of a text by the name of the role. A head holds a role if its score is at least
-    ``least`` and by ``margin`` above the best that a head can have that knows only distances (where ``offsets``
+    ``least`` and by ``margin`` above the best a head can have that knows only distances (where ``offsets``
     are a rival and not the role itself), or nothing.
     """
 
