@@ -53,3 +53,13 @@ def test_the_nearest_places_are_the_rival():
     assert {offset: count for offset, count in right.items() if count} == {-5: 1, -4: 1, -2: 1, -1: 2}
     assert found.baseline_name == "always -1"
     assert found.even.tolist() == pytest.approx([2 / 4 + 3 / 5], abs=EXACT)
+
+
+def test_the_nearest_mention_is_a_rival_too():
+    """From 4 it is 3, Ann; from 5 it is 4, she, and of other words 3; from the doctor it is 5, who is Ann."""
+    found = evidence_of([TEXT], [[MAP]], COREFERENCE)
+    assert {role: each.nearest.tolist() for role, each in found.items()} == {
+        PRONOUNS: [2.0],
+        PRONOUNS_OTHER_WORD: [2.0],
+        MENTIONS_OTHER_WORD: [2.0],
+    }

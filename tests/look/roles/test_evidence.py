@@ -96,7 +96,13 @@ def test_the_baseline_is_the_best_offset_of_all_texts_or_even_attention():
     assert found.baseline(found.second_half) == pytest.approx(2 / 8)
     even = replace(found, even=np.full(TEXTS, 0.75))  # 5.25 of all
     assert (even.baseline_name, even.baseline(even.second_half)) == ("even attention", pytest.approx(3 / 8))
-    distance_is_the_role = replace(found, question=Question("position", "Why?", dict, offsets=False))
+    nearest = replace(found, nearest=np.array([1.0, 0, 1, 1, 1, 1, 1]))  # 6 of all
+    assert (nearest.baseline_name, nearest.baseline(nearest.second_half)) == ("the nearest", 3 / 8)
+    alike = replace(found, nearest=found.offsets[:, OFFSETS.index(-1)])
+    assert alike.baseline_name == "always -1"
+    distance_is_the_role = replace(
+        found, question=Question("position", "Why?", dict, offsets=False), nearest=np.ones(TEXTS)
+    )
     assert distance_is_the_role.best_offset is None
     assert distance_is_the_role.baseline(found.everything) == pytest.approx(0.5 / 2)
 

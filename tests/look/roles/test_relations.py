@@ -10,7 +10,7 @@ from headwise.annotations.annotated_text import AnnotatedText, Arc, Word
 from headwise.look.roles.evidence import RAW, VALUE_WEIGHTED, WITHOUT_SINKS
 from headwise.look.roles.example import example
 from headwise.look.roles.labelled import Labelled
-from headwise.look.roles.question import OFFSETS
+from headwise.look.roles.question import OFFSETS, Items, by_distance
 from headwise.look.roles.relations import SYNTAX
 from tests.look.roles.by_hand import EXACT, evidence_of, seen
 
@@ -154,7 +154,7 @@ def test_weighted_by_values_a_long_value_counts_for_more():
 
 
 def test_the_length_of_a_value_is_that_of_what_it_adds():
-    """All values have length 1. What mixes the heads doubles that of 2 for one and halves it for the other."""
+    """All values have length 1. What mixes the heads doubles that of 2 for one, halves it for the other."""
     text = example("a b c d", arcs=(Arc(3, 2, "obj"),))
     values = torch.eye(4).expand(1, 2, 4, 4)
     mixes = torch.diag(torch.tensor([1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 0.5, 1.0]))
@@ -180,3 +180,18 @@ def test_texts_that_are_read_together_answer_each_for_itself():
             assert np.array_equal(each.score, alone[role].score)
             assert np.array_equal(each.control, alone[role].control)
     assert 0 < alone[OBJECT].score.mean() < 1
+
+
+def test_the_nearest_word_is_the_one_before_where_both_are_as_near():
+    """Every other word is a candidate: the one before is nearest, but for the first word the one after."""
+    arcs = (Arc(0, 1, "det"), Arc(1, 2, "det"), Arc(2, 1, "det"), Arc(3, 1, "det"))
+    found = evidence_of([example("a b c d", arcs=arcs)], [[MAP]], SYNTAX)["det, dependent to head"]
+    assert found.nearest.tolist() == [2.0]
+
+
+def test_chance_gives_nothing_to_what_is_no_candidate():
+    """Targets at -2 and -1 of row 2, the second of which has nothing else to look at."""
+    targets = torch.tensor([[True, False, False], [False, True, False]])
+    candidates = torch.tensor([[True, True, False], [False, True, False]])
+    (chance,) = by_distance([Items(torch.tensor([2, 2]), targets, candidates)], [torch.tensor([0, 0])])
+    assert chance.tolist() == [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]

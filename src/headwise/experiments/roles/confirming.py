@@ -53,7 +53,7 @@ def confirmation_of(
     seed: int = 0,
     most: int = 10,
 ) -> Confirmation | None:
-    """What changes without the best heads of a role, up to ``most``; None without a head that holds it, or a row.
+    """What changes without the best heads of a role, up to ``most``; None without such a head or any row.
 
     ``sizes`` is how many heads each layer has. Heads are replaced by zero, then as many others of the same
     layers, drawn ``draws`` times. Measured is, on up to 100 texts of the second half:
@@ -95,7 +95,7 @@ def confirmation_of(
 
 
 def _rows_of(role: str, probe: Probe, predicts: bool) -> list[_Asked]:
-    """The second half of the texts that have rows of the role, without last rows if the next token is asked."""
+    """The second half of the texts with rows of the role; without last rows if the next token is measured."""
     asked = []
     for text in probe.texts:
         for question in probe.questions:

@@ -92,12 +92,12 @@ class _Run:
 
     def by_layer(self, of_heads: Sequence[str]) -> list[list[str]]:
         starts = accumulate(self.sizes, initial=0)
-        return [list(of_heads[start : start + size]) for start, size in zip(starts, self.sizes)]
+        return [list(of_heads[start : start + size]) for start, size in zip(starts, self.sizes, strict=False)]
 
     def evidence(self, probe: Probe, plan: Plan) -> list[Evidence]:
         """What was seen of the roles of a plan, beside the control texts where there are such."""
         found = self._read(plan, probe)
-        if not probe.controls:
+        if not found or not probe.controls:
             return found
         control = plan_of(probe.controls, probe.questions, only=[role.name for role in plan.roles])
         return [one.beside(other) for one, other in zip(found, self._read(control, probe), strict=True)]
