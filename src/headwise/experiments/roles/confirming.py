@@ -29,6 +29,8 @@ CHANGE = "change of the output at the rows asked, in changes at the other rows"
 CHANGE_ALONE = "change of the output at the rows asked, as a share of its length"
 _FEWEST_OTHERS = 0.1  # of the rows asked; with fewer there is nothing to compare with
 
+_Measure = tuple[str, float, Callable[[], float]]  # what, before anything is removed, and now
+
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
@@ -81,11 +83,9 @@ def confirmation_of(
     asked = _rows_of(result.role, probe, predicts)
     if not chosen or not asked:
         return None
-    if predicts:
-        what = LOSS_OF_REPEATS if result.role in (INDUCTION, COPIES) else LOSS
-        before, measure = _loss(model, asked), lambda: _loss(model, asked)
-    else:
-        what, before, measure = _change_from_now(model, asked)
+    what, before, measure = _losses(model, asked) if predicts else _changes(model, asked)
+    if what == LOSS and result.role in (INDUCTION, COPIES):
+        what = LOSS_OF_REPEATS
     sets = [chosen, *random_draws(chosen, sizes, draws, seed)]
     found = []
     for heads in each(sets, f"removing heads: {result.role}"):
@@ -125,7 +125,11 @@ def _loss(model: TextModel, asked: Sequence[_Asked]) -> float:
     return total / count
 
 
-def _change_from_now(model: TextModel, asked: Sequence[_Asked]) -> tuple[str, float, Callable[[], float]]:
+def _losses(model: TextModel, asked: Sequence[_Asked]) -> _Measure:
+    return LOSS, _loss(model, asked), lambda: _loss(model, asked)
+
+
+def _changes(model: TextModel, asked: Sequence[_Asked]) -> _Measure:
     now = [_output(model, one.text) for one in asked]
     rows = torch.cat([one.rows for one in asked])
     others = torch.cat([one.others for one in asked])
@@ -145,4 +149,5 @@ def _output(model: TextModel, text: Labelled) -> Float[Tensor, "token model_dim"
 
 
 def _change(new: Float[Tensor, "token model_dim"], old: Float[Tensor, "token model_dim"]) -> Tensor:
-    return (new - old).norm(dim=-1) / old.norm(dim=-1)
+    change: Tensor = (new - old).norm(dim=-1) / old.norm(dim=-1)
+    return change
