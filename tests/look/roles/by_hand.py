@@ -28,9 +28,9 @@ class Written(nn.Module):
         return functional.scaled_dot_product_attention(q, k, v, scale=1.0)
 
 
-def evidence_of(texts, maps, question, *, values=None, output_weights=None, at_once=1):
+def evidence_of(texts, maps, *questions, values=None, output_weights=None, at_once=1):
     """By role, what was seen of texts with a map each, read so many ``at_once``."""
-    plan, model, turn = plan_of(texts, [question], least_texts=1), Written(maps, values), []
+    plan, model, turn = plan_of(texts, questions, least_texts=1), Written(maps, values), []
 
     def batches():
         for start in range(0, len(texts), at_once):

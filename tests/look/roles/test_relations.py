@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -161,25 +160,6 @@ def test_the_length_of_a_value_is_that_of_what_it_adds():
     given = {"values": values, "output_weights": {"": mixes}}
     found = evidence_of([text], [[[ROW] * 4] * 2], SYNTAX, **given)[OBJECT]
     assert found.score[VALUE_WEIGHTED, 0].tolist() == [1.0, 0.0]
-
-
-def test_texts_that_are_read_together_answer_each_for_itself():
-    """Three texts of other arcs, sinks and maps, two heads, one by one and in batches of two and three."""
-    texts = [
-        example("a b c d", arcs=(Arc(3, 2, "obj"), Arc(1, 0, "obj"))),
-        replace(
-            example("e f g h", arcs=(Arc(0, 2, "obj"),)), special=torch.tensor([False, False, True, False])
-        ),
-        example("a c f h", arcs=(Arc(2, 1, "obj"), Arc(3, 1, "nsubj"))),
-    ]
-    maps = [[MAP, MAP[::-1]], [MAP[::-1], MAP], [[row[::-1] for row in MAP], MAP]]
-    alone, *together = (evidence_of(texts, maps, SYNTAX, at_once=number) for number in (1, 2, 3))
-    for found in together:
-        assert list(found) == list(alone)
-        for role, each in found.items():
-            assert np.array_equal(each.score, alone[role].score)
-            assert np.array_equal(each.control, alone[role].control)
-    assert 0 < alone[OBJECT].score.mean() < 1
 
 
 def test_the_nearest_word_is_the_one_before_where_both_are_as_near():
