@@ -161,7 +161,7 @@ def test_roles_are_given_what_the_command_line_says(capsys, monkeypatch, tmp_pat
         "model": "all-MiniLM-L6-v2",
         "sources": ["a text of 1 sentence", "mine.json"],
         "roles": ["syntax", "next token"],
-        "confirm": True,
+        "confirming": True,
         "seed": 4,
     }
 

@@ -97,7 +97,8 @@ def not_held(results: Sequence[RoleResult], verdict: str) -> list[Text]:
 
     def shown(result: RoleResult) -> str:
         head = result.best
-        return f"{short_name(result)} {head.head} {number(head.score)} ({_baseline(head, result)})"
+        bar = f", bar {number(result.least)}" if head.score < result.least else ""
+        return f"{short_name(result)} {head.head} {number(head.score)} ({_baseline(head, result)}{bar})"
 
     kept = [result for result in results if result.verdict == verdict]
     gain: Callable[[RoleResult], float] = lambda result: result.best.score - result.best.baseline  # noqa: E731

@@ -34,7 +34,7 @@ def view(result: RoleBattery) -> Group:
     blocks += _section(
         "Position only, above chance but not by enough above a fixed distance:", result, "position"
     )
-    blocks += _section("Roles that no head holds, with the head that came first:", result, "none")
+    blocks += _section("Roles that no head holds, with the head that came first (and the bar, if it is below):", result, "none")
     if held:
         blocks += [paragraph(_share(result), "Each head's best-supported role:"), HeadGrid(result)]
     else:
@@ -47,9 +47,7 @@ def _title(result: RoleBattery) -> str:
     layers = len(result.of_heads)
     most, fewest = (pick(map(len, result.of_heads), default=0) for pick in (max, min))
     heads = str(most) if most == fewest else f"{fewest} to {most}"
-    seed = result.untrained_seed
-    untrained = f" with random weights (seed {seed})" if seed is not None else ""
-    return f"{result.model}{untrained}: roles of {layers} layer{'s' if layers != 1 else ''} of {heads} heads"
+    return f"{result.model}: roles of {layers} layer{'s' if layers != 1 else ''} of {heads} heads"
 
 
 def _data(result: RoleBattery) -> str:
@@ -65,7 +63,7 @@ def _sentences(result: RoleBattery) -> Group:
 
 
 def _indented(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 2))
+    return Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def _columns() -> str:

@@ -13,19 +13,13 @@ MEANING = "One head watches meaning"
 POSITION = "One head watches position"
 _NAMED = 3  # relations with figures; the others by name
 
-_HOW = {
-    "syntax": "give a treebank with --treebank",
-    "coreference": "give a treebank with mentions, such as GUM, with --treebank",
-    "meaning": "it needs no data; ask for it with --role meaning",
-    "position": "it needs no data; ask for it with --role position",
-}
 
 
 def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -> dict[str, str]:
     """What the tutorials say, and whether it is so. ``left_out`` says by family why it was not asked.
 
     >>> four_sentences([], {})["One head watches meaning"]
-    'not asked: it needs no data; ask for it with --role meaning'
+    'not asked'
     """
     verdicts = {
         SYNTAX: ("syntax", _syntax),
@@ -36,8 +30,8 @@ def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -
     found = {}
     for sentence, (family, verdict) in verdicts.items():
         of_family = [result for result in results if result.family == family]
-        why = left_out.get(family, _HOW[family]).rstrip(".")
-        found[sentence] = verdict(of_family) if of_family else f"not asked: {why}"
+        why = f": {left_out[family].rstrip('.')}" if family in left_out else ""
+        found[sentence] = verdict(of_family) if of_family else f"not asked{why}"
     return found
 
 
@@ -116,8 +110,8 @@ def _meaning(results: Sequence[RoleResult]) -> str:
         f"and {head.control:.2f} to a control word in its place"
     )
     if result.verdict == "held":
-        more = f" ({len(result.heads)} heads do)" if len(result.heads) > 1 else ""
-        return f"yes, in that {head.head} looks at related words{more}: {figures}"
+        more = f"{len(result.heads)} heads do, " if len(result.heads) > 1 else ""
+        return f"yes, in that {head.head} looks at related words ({more}p = {head.p:.2g}): {figures}"
     return f"no: no head is shown to look at related words; of the best, {head.head}, {figures}"
 
 
