@@ -44,7 +44,8 @@ class RoleResult:
     """One role: what was asked, of how much data, and the heads that hold it, best first.
 
     ``best`` is the head that scores highest on the first half of the texts, whether it holds the role or not.
-    ``verdict`` is "held", "position" where heads beat chance but not a fixed distance, or "none".
+    ``verdict`` is "held"; or "position" where nobody holds the role and a fixed distance scores at least four
+    fifths of what the best head does; or "none".
     """
 
     role: str
@@ -81,11 +82,13 @@ class Confirmation:
 class RoleBattery(Result):
     """What each head of a model does, as far as its attention tells.
 
+    ``untrained_seed`` is that of the random weights where the model's own were not asked, None where they were.
     ``of_heads`` is the best-supported role of each head by layer, or "none"; ``left_out`` says which roles
     were not asked and why; ``sentences`` are the tutorials' four, each with its verdict.
     """
 
     model: str
+    untrained_seed: int | None
     data: list[str]
     roles: list[RoleResult]
     of_heads: list[list[str]]

@@ -12,6 +12,7 @@ from headwise.look.roles.signs import chance_of_best
 
 LEVEL = 0.05
 _NORMAL_95 = 1.96  # standard errors on either side
+_MOSTLY = 0.8  # of the best head's score, got by a fixed distance: then the role is one of position
 
 
 def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: int) -> RoleResult:
@@ -19,12 +20,12 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     A head is chosen on the first half of the texts: it scores ``least`` and beats the baseline, and its
     control text, by ``margin``. It holds the role if that is so on the second half too, with 95 % confidence
-    that it is above the baseline at all, and if p, against the best of all heads and times ``roles_asked``,
-    is below 5 %.
+    that it is above the baseline at all, and if p is below 5 %. That is of all texts, as being the best of all
+    heads is in the null already, and times ``roles_asked``.
     """
     first, second = evidence.first_half, evidence.second_half
     question = evidence.question
-    chance = np.minimum(1.0, chance_of_best(evidence.excess(second)) * roles_asked)
+    chance = np.minimum(1.0, chance_of_best(evidence.excess(evidence.everything)) * roles_asked)
     chosen = _passes(evidence, first)
     above, error = evidence.above(second)
     held = chosen & _passes(evidence, second) & (above > _NORMAL_95 * error) & (chance < LEVEL)
@@ -53,7 +54,7 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     order = np.argsort(-score, kind="stable")
     best = int(np.argmax(evidence.mean(first)))
-    beats_chance = bool(((chance < LEVEL) & (score > evidence.mean_of_control(second)))[best])
+    by_distance = evidence.best_offset is not None and baseline >= _MOSTLY * score[best]
     return RoleResult(
         role=evidence.role,
         family=question.family,
@@ -66,7 +67,7 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
         margin=question.margin,
         best=of(best),
         heads=[of(int(head)) for head in order if held[head]],
-        verdict="held" if held.any() else "position" if beats_chance and question.offsets else "none",
+        verdict="held" if held.any() else "position" if by_distance else "none",
     )
 
 

@@ -18,5 +18,5 @@ def first_half(documents: Sequence[str]) -> NDArray[np.bool_]:
     """
     numbers = {name: number for number, name in enumerate(dict.fromkeys(documents))}
     if len(numbers) < 2:
-        return np.arange(len(documents)) % 2 == 0
-    return np.array([numbers[name] % 2 == 0 for name in documents])
+        return np.array([place % 2 == 0 for place in range(len(documents))], dtype=bool)
+    return np.array([numbers[name] % 2 == 0 for name in documents], dtype=bool)

@@ -11,13 +11,14 @@ from torch import Tensor
 from headwise.core import HeadwiseError
 from headwise.experiments.progress import each
 from headwise.experiments.roles.battery import NO_ROLE, Confirmation, RoleBattery, RoleResult
-from headwise.experiments.roles.confirming import confirm
+from headwise.experiments.roles.confirming import confirmation_of
 from headwise.experiments.roles.deciding import decided, role_of_each
 from headwise.experiments.roles.halves import first_half
 from headwise.experiments.roles.leaving_out import left_out
 from headwise.experiments.roles.probes import Probe, Sources, probes_of
 from headwise.experiments.roles.sentences import four_sentences
 from headwise.experiments.roles.tokenised import is_causal
+from headwise.experiments.roles.untrained import untrained_copy
 from headwise.look import Coverage
 from headwise.look.roles.evidence import Evidence
 from headwise.look.roles.mixing import output_weights
@@ -31,14 +32,16 @@ def run_roles(
     sources: Sequence[Sources] = (),
     *,
     roles: Sequence[str] = (),
-    confirming: bool = False,
+    confirm: bool = False,
+    untrained: int | None = None,
     seed: int = 0,
 ) -> RoleBattery:
     """Which heads of a model hold which role, with the evidence.
 
     ``sources`` are texts with or without labels; without any, roles of positions and tokens are read on the
-    package's own sentences. ``roles`` keeps those of the names or families given. ``confirming`` removes the
+    package's own sentences. ``roles`` keeps those of the names or families given. ``confirm`` removes the
     heads of each role that is held and measures what happens. ``seed`` draws the random tokens.
+    ``untrained`` asks the same of a copy with random weights, drawn with that seed: nothing should be found.
 
     Raises HeadwiseError if a role is not known, if a text does not fit the model, or if the model shows no
     attention of a text to itself.
@@ -48,6 +51,8 @@ def run_roles(
     >>> [head.head for head in battery.roles[0].heads][:1]
     ['0.2']
     """
+    if untrained is not None:
+        model = untrained_copy(model, untrained)
     causal = is_causal(model)
     plans = [
         (probe, plan_of(probe.texts, probe.questions, only=roles))
@@ -61,13 +66,14 @@ def run_roles(
     missing = left_out(results, sources, roles)
     return RoleBattery(
         model=model.name,
+        untrained_seed=untrained,
         data=list(dict.fromkeys(probe.data for probe, _ in found)),
         roles=results,
         of_heads=run.by_layer(of_heads),
         share_with_role=1 - of_heads.count(NO_ROLE) / len(of_heads),
         left_out=missing,
         sentences=four_sentences(results, missing),
-        confirmed=_confirmed(model, results, [probe for probe, _ in found], run, seed) if confirming else [],
+        confirmed=_confirmed(model, results, [probe for probe, _ in found], run, seed) if confirm else [],
         coverage=str(run.coverage),
     )
 
@@ -121,7 +127,7 @@ def _confirmed(
     model: TextModel, results: Sequence[RoleResult], probes: Sequence[Probe], run: _Run, seed: int
 ) -> list[Confirmation]:
     pairs = [(result, probe) for result, probe in zip(results, probes, strict=True) if result.heads]
-    found = [confirm(model, result, probe, run.sizes, seed=seed) for result, probe in pairs]
+    found = [confirmation_of(model, result, probe, run.sizes, seed=seed) for result, probe in pairs]
     return [one for one in found if one is not None]
 
 

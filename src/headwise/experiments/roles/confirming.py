@@ -1,0 +1,1 @@
+def confirmation_of(*a, **k): return None
