@@ -97,7 +97,7 @@ class _Run:
     def evidence(self, probe: Probe, plan: Plan) -> list[Evidence]:
         """What was seen of the roles of a plan, beside the control texts where there are such."""
         found = self._read(plan, probe)
-        if not probe.controls:
+        if not probe.controls or not found:  # of an empty plan, controls would be asked everything
             return found
         control = plan_of(probe.controls, probe.questions, only=[role.name for role in plan.roles])
         return [one.beside(other) for one, other in zip(found, self._read(control, probe), strict=True)]
