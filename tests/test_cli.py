@@ -155,13 +155,14 @@ def test_roles_are_given_what_the_command_line_says(capsys, monkeypatch, tmp_pat
     monkeypatch.setattr("headwise.experiments.roles.running.run_roles", run_roles)
     (tmp_path / "mine.json").write_text('{"text": "It ran."}')
     arguments = ("--text", MAT, "--labels", str(tmp_path / "mine.json"), "--role", "syntax", "next token")
-    code, _, err = run(capsys, "roles", *arguments, "--confirm", "--seed", "4")
+    code, _, err = run(capsys, "roles", *arguments, "--confirm", "--untrained", "2", "--seed", "4")
     assert (code, err) == (0, "")
     assert given == {
         "model": "all-MiniLM-L6-v2",
         "sources": ["a text of 1 sentence", "mine.json"],
         "roles": ["syntax", "next token"],
-        "confirming": True,
+        "confirm": True,
+        "untrained": 2,
         "seed": 4,
     }
 

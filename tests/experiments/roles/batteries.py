@@ -71,6 +71,7 @@ def battery(roles=ROLES, of_heads=None, **changed):
     count = sum(map(len, rows))
     there = {
         "model": "small",
+        "untrained_seed": None,
         "data": ["dev.conllu", "97 sense pairs"],
         "roles": list(roles),
         "of_heads": rows,

@@ -155,8 +155,8 @@ def test_what_was_left_out_the_caveat_and_the_coverage_end_the_page():
 
 
 def test_a_battery_that_finds_nothing():
-    page = str(battery([one for one in ROLES if not one.heads], [["none"] * 4] * 2))
-    assert page.startswith("small: roles of 2 layers of 4 heads\n")
+    page = str(battery([one for one in ROLES if not one.heads], [["none"] * 4] * 2, untrained_seed=3))
+    assert page.startswith("small with random weights (seed 3): roles of 2 layers of 4 heads\n")
     assert "None of the 8 heads holds any role." in page
     assert "Roles that heads hold" not in page
 

@@ -45,7 +45,7 @@ def figure_of(result: RoleBattery) -> Figure:
 
 def _title(result: RoleBattery) -> str:
     share = f"{100 * result.share_with_role:.0f} % of heads hold a role"
-    return f"{result.model}: {share}; {'; '.join(result.data)}"
+    return f"{result.full_name}: {share}; {'; '.join(result.data)}"
 
 
 def _place_of(family: str) -> int:

@@ -37,7 +37,7 @@ def _groups(results: Iterable[RoleResult]) -> list[tuple[str, list[RoleResult]]]
     for result in results:
         found.setdefault((group_of(result), result.data), []).append(result)
     order = {family: number for number, family in enumerate(FAMILIES)}
-    groups = sorted(found.items(), key=lambda pair: order.get(pair[1][0].family, len(order)))
+    groups = sorted(found.items(), key=lambda pair: (order.get(pair[1][0].family, len(order)), pair[0]))
     return [(group, of_group) for (group, _), of_group in groups]
 
 

@@ -32,9 +32,13 @@ def view(result: RoleBattery) -> Group:
             paragraph(_columns()),
         ]
     blocks += _section(
-        "Position only, above chance but not by enough above a fixed distance:", result, "position"
+        "Position only: a fixed distance gets nearly what the best head gets, or more:", result, "position"
     )
-    blocks += _section("Roles that no head holds, with the head that came first (and the bar, if it is below):", result, "none")
+    blocks += _section(
+        "Roles that no head holds, with the head that came first (and the bar, if it is below):",
+        result,
+        "none",
+    )
     if held:
         blocks += [paragraph(_share(result), "Each head's best-supported role:"), HeadGrid(result)]
     else:
@@ -47,7 +51,7 @@ def _title(result: RoleBattery) -> str:
     layers = len(result.of_heads)
     most, fewest = (pick(map(len, result.of_heads), default=0) for pick in (max, min))
     heads = str(most) if most == fewest else f"{fewest} to {most}"
-    return f"{result.model}: roles of {layers} layer{'s' if layers != 1 else ''} of {heads} heads"
+    return f"{result.full_name}: roles of {layers} layer{'s' if layers != 1 else ''} of {heads} heads"
 
 
 def _data(result: RoleBattery) -> str:

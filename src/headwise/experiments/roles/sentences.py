@@ -12,7 +12,8 @@ COREFERENCE = "One head watches coreference"
 MEANING = "One head watches meaning"
 POSITION = "One head watches position"
 _NAMED = 3  # relations with figures; the others by name
-
+_NAMED_POSITION = 5
+_OFTEN = 0.5  # right in half of the rows: it looks like syntax
 
 
 def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -> dict[str, str]:
@@ -38,8 +39,7 @@ def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -
 def _syntax(results: Sequence[RoleResult]) -> str:
     held = _by_relation([result for result in results if result.verdict == "held"])
     position = _by_relation([result for result in results if result.verdict == "position"])
-    only = sorted(position.keys() - held.keys())
-    are = f"{_listed(only)} {'is' if len(only) == 1 else 'are'} position only" if only else ""
+    are = _position_only([result for name, result in position.items() if name not in held])
     if not held:
         return f"no: {_best(results)}{'; ' if are else ''}{are}"
     ordered = sorted(held.values(), key=lambda result: -_gain(result.heads[0]))
@@ -52,6 +52,18 @@ def _syntax(results: Sequence[RoleResult]) -> str:
         _shared(results),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _position_only(results: Sequence[RoleResult]) -> str:
+    """By name those that look like syntax, the most frequent first; the others as a number."""
+    often = [result for result in results if _head(result).score >= _OFTEN]
+    shown = sorted(often or results, key=lambda result: (-result.rows, result.role))[:_NAMED_POSITION]
+    if not shown:
+        return ""
+    names = [_relation(result) for result in shown]
+    if len(results) > len(shown):
+        names.append(f"{len(results) - len(shown)} more")
+    return f"{_listed(names)} {'is' if len(names) == 1 else 'are'} position only"
 
 
 def _by_relation(results: Sequence[RoleResult]) -> dict[str, RoleResult]:
