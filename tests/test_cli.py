@@ -258,6 +258,7 @@ BAD_INPUT = [
     (("roles", "--trees", "en"), "the pipeline for trees must be given with a text, got 'en'"),
     (("roles", "--text", MAT, "--trees", "no_such"), "must be installed"),
     (("roles", "--seed", "-1"), "seed must be from 0 to 2^63 - 1, got -1"),
+    (("roles", "--untrained", "-1"), "untrained must be from 0 to 2^63 - 1, got -1"),
     (("roles", "--seed", "many"), "invalid int value: 'many'"),
     (("roles", "--role"), "expected at least one argument"),
     (("roles", "--role", "charm"), "'charm'"),

@@ -140,8 +140,8 @@ def test_blocks_of_a_long_text_reuse_the_memory_of_those_before():
     """Each block of a causal text is wider than the one before; what is freed must serve it all the same."""
     command = [sys.executable, "-c", textwrap.dedent(LONG_FORWARD)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    # 8 MiB of scores in a block and a few such tensors beside each other: 43 to 66 MiB measured, and 365 to 515
-    # with a small output kept between every two blocks
+    # 8 MiB of scores in a block and a few such tensors beside each other: 43 to 66 MiB measured, and 365 to
+    # 515 with a small output kept between every two blocks
     assert int(done.stdout) < 16 * 8 * 2**20
 
 

@@ -68,7 +68,7 @@ def in_blocks(
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed():
         outputs = [attended(cut) for cut in cuts]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
-    # a small output that is kept between two blocks' scores pins malloc's heap: it grew to 10 GB for 32,768 keys
+    # small outputs kept between blocks' scores pin malloc's heap: it grew to 10 GB for 32,768 keys
     joined = q.new_empty(batch, heads, queries, v.shape[-1])
     for cut in cuts:
         joined[:, :, cut.block.rows] = attended(cut)

@@ -16,6 +16,9 @@ class WithoutTokenTypes:
     def __call__(self, text, **options):
         return self.tokenizer(text, return_token_type_ids=False, **options)
 
+    def __len__(self):
+        return len(self.tokenizer)
+
     def __getattr__(self, name):
         return getattr(self.tokenizer, name)
 

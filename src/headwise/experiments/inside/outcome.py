@@ -44,7 +44,7 @@ def outcome_of(subject: Subject) -> Outcome:
     output = subject.run(use_cache=False)
     if predicts_next_token(subject.network):
         return Outcome(_loss(output.logits[0], subject.inputs["input_ids"][0], subject.name), None)
-    return Outcome(None, _first_tensor(output, subject.name).detach().clone())
+    return Outcome(None, first_tensor(output, subject.name).detach().clone())
 
 
 def predicts_next_token(network: nn.Module) -> bool:
@@ -79,7 +79,12 @@ def _loss(logits: Tensor, numbers: Tensor, name: str) -> float:
     return total / (len(numbers) - 1)
 
 
-def _first_tensor(output: Any, name: str) -> Tensor:  # noqa: ANN401
+def first_tensor(output: Any, name: str) -> Tensor:  # noqa: ANN401
+    """The first tensor of numbers in what a model gives. Raises HeadwiseError if there is none.
+
+    >>> first_tensor({"ids": torch.tensor([1]), "hidden": torch.tensor([0.5])}, "tiny")
+    tensor([0.5000])
+    """
     parts = output.values() if isinstance(output, Mapping) else output
     for part in parts if isinstance(output, (tuple, list, Mapping)) else [output]:
         if isinstance(part, Tensor) and part.is_floating_point() and part.numel():

@@ -20,8 +20,8 @@ class HeadScore:
 
     ``low`` and ``high`` are the 95 % interval of ``score``, ``error`` its standard error with texts as units;
     ``whole`` is the score on all texts. ``value_weighted`` weighs attention by the length of what values
-    carry, ``without_sinks`` leaves out special tokens and the first. ``baseline`` is what the best head scores
-    that knows only distance, or nothing; ``control`` what this head's attention scores by chance, or on the
+    carry, ``without_sinks`` leaves out special tokens and the first. ``baseline`` is what the best head
+    scores that knows only distance, or nothing; ``control`` what this head's attention scores by chance, or on the
     control texts. ``p`` is against the best of all heads by chance, times the number of roles asked.
     """
 
@@ -82,7 +82,7 @@ class Confirmation:
 class RoleBattery(Result):
     """What each head of a model does, as far as its attention tells.
 
-    ``untrained_seed`` is that of the random weights where the model's own were not asked, None where they were.
+    ``untrained_seed`` is that of random weights, None where the model's own were asked.
     ``of_heads`` is the best-supported role of each head by layer, or "none"; ``left_out`` says which roles
     were not asked and why; ``sentences`` are the tutorials' four, each with its verdict.
     """

@@ -1,4 +1,4 @@
-"""Decides from the evidence which heads hold a role: chosen on one half of the texts, reported on the other."""
+"""Decides which heads hold a role: chosen on one half of the texts, reported on the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwise.experiments.roles.battery import NO_ROLE, HeadScore, RoleResult
-from headwise.look.roles.evidence import RAW, VALUE_WEIGHTED, WITHOUT_SINKS, Evidence
+from headwise.look.roles.evidence import EVEN, RAW, VALUE_WEIGHTED, WITHOUT_SINKS, Evidence
 from headwise.look.roles.signs import chance_of_best
 
 LEVEL = 0.05
@@ -20,8 +20,8 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     A head is chosen on the first half of the texts: it scores ``least`` and beats the baseline, and its
     control text, by ``margin``. It holds the role if that is so on the second half too, with 95 % confidence
-    that it is above the baseline at all, and if p is below 5 %. That is of all texts, as being the best of all
-    heads is in the null already, and times ``roles_asked``.
+    that it is above the baseline at all, and if p is below 5 %. That is of all texts, as being the best of
+    all heads is in the null already, and times ``roles_asked``.
     """
     first, second = evidence.first_half, evidence.second_half
     question = evidence.question
@@ -54,7 +54,7 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     order = np.argsort(-score, kind="stable")
     best = int(np.argmax(evidence.mean(first)))
-    by_distance = evidence.best_offset is not None and baseline >= _MOSTLY * score[best]
+    by_distance = evidence.baseline_name != EVEN and baseline >= _MOSTLY * score[best]
     return RoleResult(
         role=evidence.role,
         family=question.family,

@@ -14,7 +14,9 @@ NEEDS = {
 }
 
 
-def left_out(results: Sequence[RoleResult], sources: Sequence[Sources], roles: Sequence[str]) -> dict[str, str]:
+def left_out(
+    results: Sequence[RoleResult], sources: Sequence[Sources], roles: Sequence[str]
+) -> dict[str, str]:
     """Families that no role was asked of, each with what it needs; nothing where roles were named.
 
     >>> sorted(left_out([], [], []))

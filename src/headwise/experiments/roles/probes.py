@@ -34,7 +34,7 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What a user gave, by kind: sentences with trees or of plain text, and texts with the user's own labels."""
+    """What a user gave, by kind: sentences, with trees or without, and texts with labels of their own."""
 
     name: str
     sentences: Sequence[AnnotatedText] = ()

@@ -19,8 +19,10 @@ def repeats(model: TextModel, *, causal: bool, seed: int = 0) -> tuple[list[Labe
 
     >>> from headwise.models import open_model
     >>> again, fresh = repeats(open_model(), causal=False)
-    >>> bool((again[0].ids[:50] == again[0].ids[50:]).all()), bool((fresh[0].ids[:50] == again[0].ids[:50]).all())
-    (True, True)
+    >>> bool((again[0].ids[:50] == again[0].ids[50:]).all())
+    True
+    >>> bool((fresh[0].ids[:50] == again[0].ids[:50]).all())
+    True
     """
     special = set(model.tokenizer.all_special_ids)
     ordinary = torch.tensor([number for number in range(len(model.tokenizer)) if number not in special])

@@ -43,7 +43,7 @@ def run_roles(
     heads of each role that is held and measures what happens. ``seed`` draws the random tokens.
     ``untrained`` asks the same of a copy with random weights, drawn with that seed: nothing should be found.
 
-    Raises HeadwiseError if a role is not known, if a text does not fit the model, or if the model shows no
+    Raises HeadwiseError if a role is not known, if a seed is none, if a text does not fit the model, or if the model shows no
     attention of a text to itself.
 
     >>> from headwise.models import open_model
@@ -51,6 +51,7 @@ def run_roles(
     >>> [head.head for head in battery.roles[0].heads][:1]
     ['0.2']
     """
+    _check_seeds(seed=seed, untrained=untrained)
     if untrained is not None:
         model = untrained_copy(model, untrained)
     causal = is_causal(model)
@@ -92,12 +93,12 @@ class _Run:
 
     def by_layer(self, of_heads: Sequence[str]) -> list[list[str]]:
         starts = accumulate(self.sizes, initial=0)
-        return [list(of_heads[start : start + size]) for start, size in zip(starts, self.sizes)]
+        return [list(of_heads[start : start + size]) for start, size in zip(starts, self.sizes, strict=False)]
 
     def evidence(self, probe: Probe, plan: Plan) -> list[Evidence]:
         """What was seen of the roles of a plan, beside the control texts where there are such."""
         found = self._read(plan, probe)
-        if not probe.controls or not found:  # of an empty plan, controls would be asked everything
+        if not found or not probe.controls:
             return found
         control = plan_of(probe.controls, probe.questions, only=[role.name for role in plan.roles])
         return [one.beside(other) for one, other in zip(found, self._read(control, probe), strict=True)]
@@ -129,6 +130,19 @@ def _confirmed(
     pairs = [(result, probe) for result, probe in zip(results, probes, strict=True) if result.heads]
     found = [confirmation_of(model, result, probe, run.sizes, seed=seed) for result, probe in pairs]
     return [one for one in found if one is not None]
+
+
+def _check_seeds(**seeds: int | None) -> None:
+    for name, seed in seeds.items():
+        if seed is not None and not 0 <= seed < 2**63:
+            raise HeadwiseError(
+                who="roles",
+                what=name,
+                expected="from 0 to 2^63 - 1",
+                got=str(seed),
+                why="It chooses random numbers",
+                do="Use a number such as 0",
+            )
 
 
 def _check_known(roles: Sequence[str], known: Sequence[str]) -> None:

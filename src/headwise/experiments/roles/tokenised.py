@@ -15,9 +15,7 @@ from headwise.models import TextModel
 _LONGEST = 512  # tokens of a text: roles are read from whole matrices, texts that long from a long book
 
 
-def tokenised(
-    model: TextModel, texts: Iterable[AnnotatedText], *, causal: bool
-) -> list[Labelled]:
+def tokenised(model: TextModel, texts: Iterable[AnnotatedText], *, causal: bool) -> list[Labelled]:
     """Each text with the model's tokens and their words, and how often each token occurs in all of them.
 
     Raises HeadwiseError if a text is longer than 512 tokens, or if a word of it has no token.

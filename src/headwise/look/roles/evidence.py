@@ -1,4 +1,4 @@
-"""What was seen of a role: every head's score in each text, and what tells it from chance and from distance."""
+"""What was seen of a role: every head's score in each text, and what tells it from chance and distance."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headwise.look.roles.question import OFFSETS, Question
 Floats = NDArray[np.float64]
 Half = NDArray[np.bool_]
 RAW, VALUE_WEIGHTED, WITHOUT_SINKS = range(3)
+EVEN = "even attention"
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,9 @@ class Evidence:
     ``score`` and ``control`` are ``[variant text head]``: attention as it is, weighted by the length of the
     values it carries, and without the weight on sinks. ``control`` is what chance would score with the same
     attention, or the same head on a control text. ``offsets`` are how many rows each fixed offset gets right,
-    ``even`` how many a head would that attends evenly. ``first_half`` are the texts on which heads are chosen.
+    ``even`` how many a head would that attends evenly,
+    ``nearest`` how many one would that looks at the nearest candidate. ``first_half`` are the texts on which
+    heads are chosen.
 
     >>> ones = np.ones((3, 4, 2))
     >>> found = Evidence("next", Question("position", "Why?", dict), np.full(4, 2.0), np.zeros((4, 11)),
@@ -39,6 +42,7 @@ class Evidence:
     score: Floats
     control: Floats
     first_half: Half
+    nearest: Floats | None = None
     controlled: bool = False
 
     @property
@@ -79,7 +83,7 @@ class Evidence:
         return OFFSETS[int(self.offsets.sum(0).argmax())]
 
     def baseline(self, texts: Half) -> float:
-        """The best of the best fixed offset and of even attention."""
+        """The best of the best fixed offset, of the nearest candidate and of even attention."""
         best, _ = self._rival()
         return float(self._ratio(best[:, None], texts)[0])
 
@@ -89,7 +93,7 @@ class Evidence:
         return self._rival()[1]
 
     def above(self, texts: Half) -> tuple[Floats, Floats]:
-        """How far each head's score is above the baseline and above its control text, and the error of that."""
+        """How far each head's score is above the baseline and its control text, and the error of that."""
         rival = np.broadcast_to(self._rival()[0][:, None], self.score[RAW].shape)
         contrasts = [rival, self.control[RAW]] if self.controlled else [rival]
         margins = [self._ratio(self.score[RAW] - other, texts) for other in contrasts]
@@ -110,12 +114,13 @@ class Evidence:
         return replace(self, control=control.score, controlled=True)
 
     def _rival(self) -> tuple[Floats, str]:
-        offset = self.best_offset
-        if offset is not None:
-            at_offset = self.offsets[:, OFFSETS.index(offset)]
-            if at_offset.sum() >= self.even.sum():
-                return at_offset, f"always {offset:+d}"
-        return self.even, "even attention"
+        rivals = [(self.even, EVEN)]
+        if self.best_offset is not None:
+            at_offset = self.offsets[:, OFFSETS.index(self.best_offset)]
+            rivals.append((at_offset, f"always {self.best_offset:+d}"))
+            if self.nearest is not None:
+                rivals.insert(1, (self.nearest, "the nearest"))
+        return max(reversed(rivals), key=lambda rival: float(rival[0].sum()))
 
     def _ratio(self, sums: Floats, texts: Half) -> Floats:
         rows = self.counts[texts].sum()

@@ -1,4 +1,4 @@
-"""Finds the layer that mixes the heads of each attention layer: the first that is given their joined output."""
+"""Finds the layer that mixes the heads of an attention layer: the first that is given their output."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def output_weights(model: nn.Module, run: Callable[[], object]) -> dict[str, Ten
     def given(module: nn.Module, inputs: tuple[object, ...]) -> None:
         x = inputs[0] if inputs else None
         for layer, joined in waiting.items():
-            if isinstance(x, Tensor) and x.numel() == joined.numel() and x.shape[-1] == joined.shape[-1]:
-                if torch.equal(x.reshape(-1), joined.reshape(-1).to(x.dtype)):
-                    found.setdefault(layer, matrices[module])
+            fits = isinstance(x, Tensor) and x.numel() == joined.numel() and x.shape[-1] == joined.shape[-1]
+            if fits and torch.equal(x.reshape(-1), joined.reshape(-1).to(x.dtype)):
+                found.setdefault(layer, matrices[module])
 
     matrices = {module: weight for module in model.modules() if (weight := _matrix_of(module)) is not None}
     handles = [module.register_forward_pre_hook(given) for module in matrices]
@@ -65,4 +65,3 @@ def _matrix_of(module: nn.Module) -> Tensor | None:
     if isinstance(module, nn.Linear):
         return weight.detach()
     return weight.detach().T if type(module).__name__ == "Conv1D" else None
-

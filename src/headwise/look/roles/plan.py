@@ -40,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class RolePlan:
-    """Of one role, by text: rows, how many each fixed offset gets right, how many even attention does."""
+    """Of one role, by text: rows, and how many each rival of a head gets right."""
 
     name: str
     question: Question
@@ -48,6 +48,7 @@ class RolePlan:
     counts: Float[Tensor, " text"]
     offsets: Float[Tensor, "text offset"]
     even: Float[Tensor, " text"]
+    nearest: Float[Tensor, " text"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Plan:
     known: list[str]
 
     def batches(self, most: int = _BATCH) -> list[list[int]]:
-        """The texts that are asked anything, by number; those of one length together, so that none is padded."""
+        """The texts that are asked anything, by number; those of one length together: none is padded."""
         by_length: dict[int, list[int]] = defaultdict(list)
         for number, text in enumerate(self.texts):
             if self.groups[number]:
@@ -101,22 +102,30 @@ def plan_of(
     names = [role for role in enough if not only or role in only or asking[role].family in only]
     numbers = {role: number for number, role in enumerate(names)}
     groups = _groups(found, numbers)
-    known: dict[int, list[tuple[float, Tensor, float]]] = defaultdict(list)
+    known: dict[int, list[tuple[float, Tensor, float, float]]] = defaultdict(list)
     for asked, text in zip(groups, texts, strict=True):
         for group in asked:
             member = group.member
             offsets = member @ group.items.at_offsets().float()
             even = member @ _by_even_attention(group, text)
+            nearest = member @ group.items.at_nearest().float()
             for place, at in enumerate(group.roles):
-                known[at].append((float(member[place].sum()), offsets[place], float(even[place])))
+                found_by = (
+                    float(member[place].sum()),
+                    offsets[place],
+                    float(even[place]),
+                    float(nearest[place]),
+                )
+                known[at].append(found_by)
     roles = [
         RolePlan(
             role,
             asking[role],
             where[role],
-            torch.tensor([count for count, _, _ in known[number]]),
-            torch.stack([offsets for _, offsets, _ in known[number]]),
-            torch.tensor([even for _, _, even in known[number]]),
+            torch.tensor([count for count, _, _, _ in known[number]]),
+            torch.stack([offsets for _, offsets, _, _ in known[number]]),
+            torch.tensor([even for _, _, even, _ in known[number]]),
+            torch.tensor([nearest for _, _, _, nearest in known[number]]),
         )
         for number, role in enumerate(names)
     ]
@@ -132,9 +141,7 @@ def _found(text: Labelled, questions: Sequence[Question]) -> dict[str, tuple[Que
     }
 
 
-def _groups(
-    found: Sequence[dict[str, tuple[Question, Items]]], numbers: dict[str, int]
-) -> list[list[Group]]:
+def _groups(found: Sequence[dict[str, tuple[Question, Items]]], numbers: dict[str, int]) -> list[list[Group]]:
     """Rows that are asked alike, stacked; chances are made of all texts together, as they may need them."""
     alike: dict[_Key, list[tuple[int, Question, Items, list[int], Tensor]]] = defaultdict(list)
     for text, of_text in enumerate(found):

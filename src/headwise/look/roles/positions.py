@@ -20,7 +20,9 @@ def offset_question(offset: int) -> Question:
     'How much weight goes to the token 2 before?'
     """
     name = _NAMES.get(offset, f"token at {offset:+d}")
-    far = f"the token {abs(offset)} {'before' if offset < 0 else 'after'}" if abs(offset) > 1 else f"the {name}"
+    far = (
+        f"the token {abs(offset)} {'before' if offset < 0 else 'after'}" if abs(offset) > 1 else f"the {name}"
+    )
     asks = f"How much weight goes to {far.replace('the the', 'the')}?"
     return Question("position", asks, _at(name, offset), offsets=False)
 
@@ -49,6 +51,11 @@ def nearby(text: Labelled) -> dict[str, Items]:
 POSITIONS = (
     *(offset_question(offset) for offset in (-3, -2, -1, 0, 1, 2, 3)),
     Question(
-        "position", f"How much weight stays within {NEAR} tokens?", nearby, least=0.9, margin=0.2, offsets=False
+        "position",
+        f"How much weight stays within {NEAR} tokens?",
+        nearby,
+        least=0.9,
+        margin=0.2,
+        offsets=False,
     ),
 )

@@ -36,14 +36,18 @@ class Items:
         inside = (places >= 0) & (places <= last)
         return self.targets.gather(1, places.clamp(0, last)) & inside
 
+    def at_nearest(self) -> Bool[Tensor, " item"]:
+        """Whether the nearest candidate is a target: the first of two that are as near."""
+        places = torch.arange(self.targets.shape[1])
+        far = (places - self.rows[:, None]).abs().masked_fill(~self.candidates, len(places))
+        return self.targets.gather(1, far.argmin(1, keepdim=True))[:, 0]
+
     def at(self, some: slice) -> Items:
         """Some of the items."""
         return Items(self.rows[some], self.targets[some], self.candidates[some])
 
 
-def items_from(
-    targets: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row key"]
-) -> Items:
+def items_from(targets: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row key"]) -> Items:
     """The rows that have a target and something else to look at, from a matrix of all rows.
 
     >>> targets = torch.tensor([[False, True], [False, False]])
@@ -60,9 +64,7 @@ Weights = Float[Tensor, "head item key"]
 Measured = tuple[Float[Tensor, "head item"], Float[Tensor, "head item"]]
 
 
-def share_of_weight(
-    weights: Weights, items: Items, chance: Float[Tensor, "item key"]
-) -> Measured:
+def share_of_weight(weights: Weights, items: Items, chance: Float[Tensor, "item key"]) -> Measured:
     """The weight on the targets, and what targets chosen by ``chance`` would get.
 
     >>> items = items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))
@@ -84,9 +86,7 @@ def share_among(weights: Weights, items: Items, chance: Float[Tensor, "item key"
     return share_of_weight(of_candidates / total.where(total > 0, 1.0), items, chance)
 
 
-def largest_weight(
-    weights: Weights, items: Items, chance: Float[Tensor, "item key"]
-) -> Measured:
+def largest_weight(weights: Weights, items: Items, chance: Float[Tensor, "item key"]) -> Measured:
     """1 where the largest weight among the candidates is on a target, and how often chance makes it one.
 
     >>> items = items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))
@@ -105,13 +105,11 @@ def evenly(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[Tensor
     >>> evenly([items_from(torch.tensor([[True, False]]), torch.tensor([[True, True]]))], [torch.tensor([0])])
     [tensor([[0.5000, 0.5000]])]
     """
-    return [
-        items.candidates * (items.targets.sum(1) / items.candidates.sum(1))[:, None] for items in texts
-    ]
+    return [items.candidates * (items.targets.sum(1) / items.candidates.sum(1))[:, None] for items in texts]
 
 
 def by_distance(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[Tensor, "item key"]]:
-    """Chance that knows distances: targets are dealt out anew, each as far away as some target of its role is.
+    """Chance that knows distances: targets are dealt out anew, each as far away as some target of its role.
 
     ``roles`` say, for each text, which role each row is of.
 
@@ -152,7 +150,7 @@ def _of_words(weights: Float[Tensor, "head token token"], text: Labelled) -> Flo
 
 TOKENS = Unit("token", lambda weights, text: weights, lambda text: torch.ones(len(text)))
 WORDS = Unit("word", _of_words, lambda text: text.pieces.sum(1))
-"""Attention between words: the sum over the pieces of the attended word, the mean over the attending word's."""
+"""Attention between words: the sum over the attended word's pieces, the mean over the attending one's."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class Question:
     """One role, or several of a kind: what is asked, of which texts, and what a head must show to hold it.
 
     ``find`` gives the items of a text by the name of the role. A head holds a role if its score is at least
-    ``least`` and by ``margin`` above the best that a head can have that knows only distances (where ``offsets``
+    ``least`` and by ``margin`` above the best a head can have that knows only distances (where ``offsets``
     are a rival and not the role itself), or nothing.
     """
 

@@ -44,7 +44,9 @@ class RoleReader:
         weights = call.weights().float()
         carried = _to_one(weights * self._lengths(call)[:, :, None])
         sinks = torch.stack([text.sinks for text in texts])[:, None, None]
-        variants = torch.stack([weights, carried, _to_one(weights.masked_fill(sinks, 0.0))], dim=1).flatten(1, 2)
+        variants = torch.stack([weights, carried, _to_one(weights.masked_fill(sinks, 0.0))], dim=1).flatten(
+            1, 2
+        )
         for number, text, of_text in zip(self.numbers, texts, variants, strict=True):
             for group in self.plan.groups[number]:
                 answers = self._answers(group, of_text, text)
@@ -68,7 +70,9 @@ class RoleReader:
         sums = torch.zeros(len(group.roles), 2, len(between))
         for start in range(0, len(rows), at_once):
             here = slice(start, start + at_once)
-            measured = group.question.measure(between[:, rows[here]], group.items.at(here), group.chance[here])
+            measured = group.question.measure(
+                between[:, rows[here]], group.items.at(here), group.chance[here]
+            )
             sums += torch.einsum("rhi,gi->grh", torch.stack(measured), member[:, here])
         return sums.view(len(group.roles), 2, VARIANTS, -1).double().numpy()
 
@@ -82,7 +86,9 @@ class RoleReader:
         for number, plan in enumerate(self.plan.roles):
             of_texts = [self.sums[number, text] for text in plan.texts]
             layers = self.self_attention
-            stacked = np.stack([np.concatenate([sums[layer] for layer in layers], axis=-1) for sums in of_texts])
+            stacked = np.stack(
+                [np.concatenate([sums[layer] for layer in layers], axis=-1) for sums in of_texts]
+            )
             score, control = np.moveaxis(stacked, 0, 2)
             yield Evidence(
                 plan.name,
@@ -93,6 +99,7 @@ class RoleReader:
                 score,
                 control,
                 halves(plan.texts),
+                plan.nearest.double().numpy(),
             )
 
 

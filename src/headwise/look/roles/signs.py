@@ -9,13 +9,11 @@ DRAWS = 9_999
 _AT_ONCE = 1_000
 
 
-def chance_of_best(
-    excess: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0
-) -> NDArray[np.float64]:
+def chance_of_best(excess: NDArray[np.float64], *, draws: int = DRAWS, seed: int = 0) -> NDArray[np.float64]:
     """The p-value of every head against the best of all heads under the null, ``[text head]`` to ``[head]``.
 
     ``excess`` is by how much a head beats its control in each text. If that were nothing but chance, its sign
-    in a text could as well be the other one, the same for all heads, as they read the same text. The statistic
+    in a text could as well be the other one, the same for all heads, which read one text. The statistic
     is ``t = sum_t e_t / sqrt(sum_t e_t^2)``; p is how often the largest t of all heads, over random signs,
     reaches a head's own. Westfall and Young 1993, single-step max T; ``(1 + hits) / (1 + draws)``.
 

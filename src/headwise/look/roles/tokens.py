@@ -40,7 +40,9 @@ def punctuation(text: Labelled) -> dict[str, Items]:
     tensor([[0, 1, 0],
             [0, 1, 0]])
     """
-    marks = [all(unicodedata.category(letter)[0] in "PS" for letter in word.text) for word in text.notes.words]
+    marks = [
+        all(unicodedata.category(letter)[0] in "PS" for letter in word.text) for word in text.notes.words
+    ]
     of_words = torch.tensor([*marks, False])  # the last stands for tokens of no word
     return {"punctuation": _keys(text, of_words[text.words])}
 
@@ -129,7 +131,11 @@ TOKENS_ASKED = (
     Question("tokens", "How much weight goes to the same token elsewhere?", same_token),
     Question("tokens", "How much weight goes to the rest of a split word?", same_word),
     Question(
-        "tokens", "Is the largest weight on the rarest token?", rarest_token, measure=largest_weight, least=0.4
+        "tokens",
+        "Is the largest weight on the rarest token?",
+        rarest_token,
+        measure=largest_weight,
+        least=0.4,
     ),
     Question(
         "tokens",
