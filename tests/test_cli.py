@@ -167,6 +167,17 @@ def test_roles_are_given_what_the_command_line_says(capsys, monkeypatch, tmp_pat
     }
 
 
+def test_roles_are_read_from_a_text(capsys, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join(f"Room {number} was let to a quiet man." for number in range(24)))
+    code, out, _ = run(capsys, "roles", "--text", str(text), "--role", "next token", "--json")
+    battery = json.loads(out)
+    [role] = battery["roles"]
+    assert (code, role["role"], role["data"], role["texts"]) == (0, "next token", "text.txt", 24)
+    assert [len(row) for row in battery["of_heads"]] == [12] * 6
+    assert all(head["score"] >= 0.5 for head in role["heads"])  # what it takes to hold it
+
+
 PAIR = ("compare", "cat bites dog", "dog bites cat")
 MAT = "The cat sat on the mat."
 PLAIN = ("--model", "torch.nn:Identity")

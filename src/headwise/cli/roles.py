@@ -50,7 +50,7 @@ def add_roles(commands: Commands) -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help='only these: a kind such as syntax, or a role in quotes such as "previous token"',
+        help='only these: a kind such as syntax, or a role such as obj or "previous token"',
     )
     command.add_argument(
         "--confirm",

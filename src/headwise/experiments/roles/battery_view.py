@@ -88,9 +88,9 @@ def _share(result: RoleBattery) -> str:
     count = sum(map(len, result.of_heads))
     holding = round(result.share_with_role * count)
     if not holding:
-        return f"None of the {count} heads holds any role."
+        return f"None of the {count} heads holds any of these roles."
     verb = "holds" if holding == 1 else "hold"
-    return f"{holding} of {count} heads ({100 * result.share_with_role:.0f} %) {verb} at least one role."
+    return f"{holding} of {count} heads ({100 * result.share_with_role:.0f} %) {verb} at least one of these roles."
 
 
 def _confirmed(found: Sequence[Confirmation]) -> list[RenderableType]:

@@ -151,7 +151,7 @@ def _check_known(roles: Sequence[str], known: Sequence[str]) -> None:
         raise HeadwiseError(
             who="roles",
             what="a role",
-            expected=f"one of {', '.join(dict.fromkeys(known))}",
+            expected=f"one of {', '.join(dict.fromkeys(name for name in known if ', ' not in name))}",
             got=repr(unknown[0]),
             why="These are the roles, and families of roles, that the texts have rows for",
             do="Name one of them; roles of syntax and coreference need a treebank",
