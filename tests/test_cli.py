@@ -155,15 +155,27 @@ def test_roles_are_given_what_the_command_line_says(capsys, monkeypatch, tmp_pat
     monkeypatch.setattr("headwise.experiments.roles.running.run_roles", run_roles)
     (tmp_path / "mine.json").write_text('{"text": "It ran."}')
     arguments = ("--text", MAT, "--labels", str(tmp_path / "mine.json"), "--role", "syntax", "next token")
-    code, _, err = run(capsys, "roles", *arguments, "--confirm", "--seed", "4")
+    code, _, err = run(capsys, "roles", *arguments, "--confirm", "--untrained", "2", "--seed", "4")
     assert (code, err) == (0, "")
     assert given == {
         "model": "all-MiniLM-L6-v2",
         "sources": ["a text of 1 sentence", "mine.json"],
         "roles": ["syntax", "next token"],
         "confirm": True,
+        "untrained": 2,
         "seed": 4,
     }
+
+
+def test_roles_are_read_from_a_text(capsys, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("\n\n".join(f"Room {number} was let to a quiet man." for number in range(24)))
+    code, out, _ = run(capsys, "roles", "--text", str(text), "--role", "next token", "--json")
+    battery = json.loads(out)
+    [role] = battery["roles"]
+    assert (code, role["role"], role["data"], role["texts"]) == (0, "next token", "text.txt", 24)
+    assert [len(row) for row in battery["of_heads"]] == [12] * 6
+    assert all(head["score"] >= 0.5 for head in role["heads"])  # what it takes to hold it
 
 
 PAIR = ("compare", "cat bites dog", "dog bites cat")
@@ -257,6 +269,7 @@ BAD_INPUT = [
     (("roles", "--trees", "en"), "the pipeline for trees must be given with a text, got 'en'"),
     (("roles", "--text", MAT, "--trees", "no_such"), "must be installed"),
     (("roles", "--seed", "-1"), "seed must be from 0 to 2^63 - 1, got -1"),
+    (("roles", "--untrained", "-1"), "untrained must be from 0 to 2^63 - 1, got -1"),
     (("roles", "--seed", "many"), "invalid int value: 'many'"),
     (("roles", "--role"), "expected at least one argument"),
     (("roles", "--role", "charm"), "'charm'"),

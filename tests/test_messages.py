@@ -49,6 +49,7 @@ from headwise.experiments.named import named_position
 from headwise.experiments.roles.alignment import alignment_of_speech
 from headwise.experiments.roles.given_files import sources_from
 from headwise.experiments.roles.reactions import MappedReaction, map_reactions
+from headwise.experiments.roles.running import run_roles
 from headwise.experiments.words import check_comparable
 from headwise.layers import (
     ALiBi,
@@ -652,6 +653,7 @@ BAD_CALLS = {
     "speech of two words": (lambda tmp: alignment_of_speech(Says(name="tiny", encode=lambda sound, text: {"decoder_input_ids": torch.zeros(1, 4)}), x, "a b"), "tiny: the text must be at least 3 tokens, got 2"),
     "atoms from nowhere": (lambda tmp: map_reactions(Says(encode=lambda text: EncodedText(["C"], [(0, 1)], {})), [MappedReaction("", "C", (0,))]), "map_reactions: the origins of product atoms must be 0 numbers of reactant atoms of the same element, below 1, got (0,) for 'C'"),
     "trees for no text": (lambda tmp: sources_from(pipeline="tiny"), "roles: the pipeline for trees must be given with a text, got 'tiny'"),
+    "a seed below 0": (lambda tmp: run_roles(Says(name="tiny"), seed=-1), "roles: seed must be from 0 to 2^63 - 1, got -1"),
     "a text of short sentences": (lambda tmp: sources_from(text="Too short."), "roles: the text must be at least one sentence of 5 to 30 words, got 1 of other lengths in a text of 1 sentence"),
 }  # fmt: skip
 

@@ -50,14 +50,22 @@ def add_roles(commands: Commands) -> None:
         nargs="+",
         default=[],
         metavar="NAME",
-        help='only these: a kind such as syntax, or a role in quotes such as "previous token"',
+        help='only these: a kind such as syntax, or a role such as obj or "previous token"',
     )
     command.add_argument(
         "--confirm",
         action="store_true",
         help="remove the heads of each role and see what becomes of what it is about",
     )
-    command.add_argument("--seed", type=int, default=0, help="of halves and random tokens (%(default)s)")
+    command.add_argument(
+        "--untrained",
+        type=int,
+        metavar="SEED",
+        help="ask the same of a copy with random weights, drawn with that seed: nothing should be found",
+    )
+    command.add_argument(
+        "--seed", type=int, default=0, help="of random tokens and random heads (%(default)s)"
+    )
 
 
 def _roles(options: argparse.Namespace) -> Result:
@@ -71,4 +79,11 @@ def _roles(options: argparse.Namespace) -> Result:
         sources = sources_from(options.treebank, options.text, options.labels, options.trees)
     with Console(stderr=True).status(f"Opening {options.model or DEFAULT}"):
         model = open_text_model(options.model)
-    return run_roles(model, sources, roles=options.role, confirm=options.confirm, seed=options.seed)
+    return run_roles(
+        model,
+        sources,
+        roles=options.role,
+        confirm=options.confirm,
+        untrained=options.untrained,
+        seed=options.seed,
+    )

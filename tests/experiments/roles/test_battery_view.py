@@ -93,7 +93,7 @@ def test_the_grid_has_a_code_in_each_place_and_says_what_it_means():
     page = str(battery())
     assert "    0  prev  obj>  .     mean\n    1  sep   near  case> pron\n" in page
     assert "> = from dependent to head; < = from head to dependent; prev = previous token" in flat(battery())
-    assert "7 of 8 heads (88 %) hold at least one role." in page
+    assert "7 of 8 heads (88 %) hold at least one of these roles." in page
 
 
 def test_a_grid_of_many_heads_has_letters_in_blocks():
@@ -157,7 +157,7 @@ def test_what_was_left_out_the_caveat_and_the_coverage_end_the_page():
 def test_a_battery_that_finds_nothing():
     page = str(battery([one for one in ROLES if not one.heads], [["none"] * 4] * 2, untrained_seed=3))
     assert page.startswith("small with random weights (seed 3): roles of 2 layers of 4 heads\n")
-    assert "None of the 8 heads holds any role." in page
+    assert "None of the 8 heads holds any of these roles." in page
     assert "Roles that heads hold" not in page
 
 

@@ -32,6 +32,16 @@ def test_syntax_in_one_head():
     assert verdict(SYNTAX, *both).endswith("; one head, 0.1, holds them all")
 
 
+def test_position_only_is_named_where_it_looks_like_syntax():
+    def of(name, rows, value):
+        best = score("0.1", value, value - 0.02, held=False)
+        return role(name + UP, "syntax", verdict="position", best=best, rows=rows)
+
+    named = [of(f"often{number}", 100 + number, 0.7) for number in range(7)]
+    said = verdict(SYNTAX, *named, of("seldom", 900, 0.2))
+    assert said.endswith("often6, often5, often4, often3, often2 and 3 more are position only")
+
+
 def test_a_relation_held_in_one_direction_is_held():
     there = [
         role("obj" + UP, "syntax", score("0.1", 0.7)),
@@ -70,7 +80,7 @@ def test_coreference_says_whether_it_survives_without_the_same_word(held, asked,
 
 def test_meaning_is_related_words_and_no_understanding():
     said = verdict(MEANING, role("meaning", "meaning", score("0.3", 0.25, 0.02, 0.08), score("0.4", 0.2)))
-    assert said.startswith("yes, in that 0.3 looks at related words (2 heads do): ")
+    assert said.startswith("yes, in that 0.3 looks at related words (2 heads do, p = 0.0004): ")
     assert said.endswith(
         "gives 0.25 of its weight to the word that settles which, and 0.08 to a control word in its place"
     )
@@ -87,5 +97,5 @@ def test_position():
 
 
 def test_what_was_not_asked_says_how_to_ask():
-    assert verdict(SYNTAX) == "not asked: give a treebank with --treebank"
+    assert verdict(SYNTAX) == "not asked"
     assert four_sentences([], {"syntax": "It needs trees."})[SYNTAX] == "not asked: It needs trees"

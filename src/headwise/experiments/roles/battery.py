@@ -98,6 +98,12 @@ class RoleBattery(Result):
     confirmed: list[Confirmation]
     coverage: str
 
+    @property
+    def full_name(self) -> str:
+        """The model, and whether its weights were random."""
+        seed = self.untrained_seed
+        return self.model if seed is None else f"{self.model} with random weights (seed {seed})"
+
     def __rich__(self) -> RenderableType:
         from headwise.experiments.roles.battery_view import view
 

@@ -44,10 +44,8 @@ def figure_of(result: RoleBattery) -> Figure:
 
 
 def _title(result: RoleBattery) -> str:
-    seed = result.untrained_seed
-    untrained = f" with random weights (seed {seed})" if seed is not None else ""
     share = f"{100 * result.share_with_role:.0f} % of heads hold a role"
-    return f"{result.model}{untrained}: {share}; {'; '.join(result.data)}"
+    return f"{result.full_name}: {share}; {'; '.join(result.data)}"
 
 
 def _place_of(family: str) -> int:

@@ -37,7 +37,7 @@ def _groups(results: Iterable[RoleResult]) -> list[tuple[str, list[RoleResult]]]
     for result in results:
         found.setdefault((group_of(result), result.data), []).append(result)
     order = {family: number for number, family in enumerate(FAMILIES)}
-    groups = sorted(found.items(), key=lambda pair: order.get(pair[1][0].family, len(order)))
+    groups = sorted(found.items(), key=lambda pair: (order.get(pair[1][0].family, len(order)), pair[0]))
     return [(group, of_group) for (group, _), of_group in groups]
 
 
@@ -97,7 +97,8 @@ def not_held(results: Sequence[RoleResult], verdict: str) -> list[Text]:
 
     def shown(result: RoleResult) -> str:
         head = result.best
-        return f"{short_name(result)} {head.head} {number(head.score)} ({_baseline(head, result)})"
+        bar = f", bar {number(result.least)}" if head.score < result.least else ""
+        return f"{short_name(result)} {head.head} {number(head.score)} ({_baseline(head, result)}{bar})"
 
     kept = [result for result in results if result.verdict == verdict]
     gain: Callable[[RoleResult], float] = lambda result: result.best.score - result.best.baseline  # noqa: E731

@@ -32,9 +32,13 @@ def view(result: RoleBattery) -> Group:
             paragraph(_columns()),
         ]
     blocks += _section(
-        "Position only, above chance but not by enough above a fixed distance:", result, "position"
+        "Position only: a fixed distance gets nearly what the best head gets, or more:", result, "position"
     )
-    blocks += _section("Roles that no head holds, with the head that came first:", result, "none")
+    blocks += _section(
+        "Roles that no head holds, with the head that came first (and the bar, if it is below):",
+        result,
+        "none",
+    )
     if held:
         blocks += [paragraph(_share(result), "Each head's best-supported role:"), HeadGrid(result)]
     else:
@@ -47,9 +51,7 @@ def _title(result: RoleBattery) -> str:
     layers = len(result.of_heads)
     most, fewest = (pick(map(len, result.of_heads), default=0) for pick in (max, min))
     heads = str(most) if most == fewest else f"{fewest} to {most}"
-    seed = result.untrained_seed
-    untrained = f" with random weights (seed {seed})" if seed is not None else ""
-    return f"{result.model}{untrained}: roles of {layers} layer{'s' if layers != 1 else ''} of {heads} heads"
+    return f"{result.full_name}: roles of {layers} layer{'s' if layers != 1 else ''} of {heads} heads"
 
 
 def _data(result: RoleBattery) -> str:
@@ -65,7 +67,7 @@ def _sentences(result: RoleBattery) -> Group:
 
 
 def _indented(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 2))
+    return Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def _columns() -> str:
@@ -86,9 +88,9 @@ def _share(result: RoleBattery) -> str:
     count = sum(map(len, result.of_heads))
     holding = round(result.share_with_role * count)
     if not holding:
-        return f"None of the {count} heads holds any role."
+        return f"None of the {count} heads holds any of these roles."
     verb = "holds" if holding == 1 else "hold"
-    return f"{holding} of {count} heads ({100 * result.share_with_role:.0f} %) {verb} at least one role."
+    return f"{holding} of {count} heads ({100 * result.share_with_role:.0f} %) {verb} at least one of these roles."
 
 
 def _confirmed(found: Sequence[Confirmation]) -> list[RenderableType]:

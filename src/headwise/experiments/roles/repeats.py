@@ -9,7 +9,7 @@ from headwise.look.roles.labelled import Labelled
 from headwise.look.roles.links import COPIES, INDUCTION
 from headwise.models import TextModel
 
-SEQUENCES, PERIOD = 40, 50
+SEQUENCES, PERIOD = 24, 50
 
 
 def repeats(model: TextModel, *, causal: bool, seed: int = 0) -> tuple[list[Labelled], list[Labelled]]:

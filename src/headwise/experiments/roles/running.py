@@ -43,7 +43,7 @@ def run_roles(
     heads of each role that is held and measures what happens. ``seed`` draws the random tokens.
     ``untrained`` asks the same of a copy with random weights, drawn with that seed: nothing should be found.
 
-    Raises HeadwiseError if a role is not known, if a text does not fit the model, or if the model shows no
+    Raises HeadwiseError if a role is not known, if a seed is none, if a text does not fit the model, or if the model shows no
     attention of a text to itself.
 
     >>> from headwise.models import open_model
@@ -51,6 +51,7 @@ def run_roles(
     >>> [head.head for head in battery.roles[0].heads][:1]
     ['0.2']
     """
+    _check_seeds(seed=seed, untrained=untrained)
     if untrained is not None:
         model = untrained_copy(model, untrained)
     causal = is_causal(model)
@@ -131,13 +132,26 @@ def _confirmed(
     return [one for one in found if one is not None]
 
 
+def _check_seeds(**seeds: int | None) -> None:
+    for name, seed in seeds.items():
+        if seed is not None and not 0 <= seed < 2**63:
+            raise HeadwiseError(
+                who="roles",
+                what=name,
+                expected="from 0 to 2^63 - 1",
+                got=str(seed),
+                why="It chooses random numbers",
+                do="Use a number such as 0",
+            )
+
+
 def _check_known(roles: Sequence[str], known: Sequence[str]) -> None:
     unknown = [role for role in roles if role not in known]
     if unknown:
         raise HeadwiseError(
             who="roles",
             what="a role",
-            expected=f"one of {', '.join(dict.fromkeys(known))}",
+            expected=f"one of {', '.join(dict.fromkeys(name for name in known if ', ' not in name))}",
             got=repr(unknown[0]),
             why="These are the roles, and families of roles, that the texts have rows for",
             do="Name one of them; roles of syntax and coreference need a treebank",

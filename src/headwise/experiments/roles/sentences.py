@@ -12,20 +12,15 @@ COREFERENCE = "One head watches coreference"
 MEANING = "One head watches meaning"
 POSITION = "One head watches position"
 _NAMED = 3  # relations with figures; the others by name
-
-_HOW = {
-    "syntax": "give a treebank with --treebank",
-    "coreference": "give a treebank with mentions, such as GUM, with --treebank",
-    "meaning": "it needs no data; ask for it with --role meaning",
-    "position": "it needs no data; ask for it with --role position",
-}
+_NAMED_POSITION = 5
+_OFTEN = 0.5  # right in half of the rows: it looks like syntax
 
 
 def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -> dict[str, str]:
     """What the tutorials say, and whether it is so. ``left_out`` says by family why it was not asked.
 
     >>> four_sentences([], {})["One head watches meaning"]
-    'not asked: it needs no data; ask for it with --role meaning'
+    'not asked'
     """
     verdicts = {
         SYNTAX: ("syntax", _syntax),
@@ -36,16 +31,15 @@ def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -
     found = {}
     for sentence, (family, verdict) in verdicts.items():
         of_family = [result for result in results if result.family == family]
-        why = left_out.get(family, _HOW[family]).rstrip(".")
-        found[sentence] = verdict(of_family) if of_family else f"not asked: {why}"
+        why = f": {left_out[family].rstrip('.')}" if family in left_out else ""
+        found[sentence] = verdict(of_family) if of_family else f"not asked{why}"
     return found
 
 
 def _syntax(results: Sequence[RoleResult]) -> str:
     held = _by_relation([result for result in results if result.verdict == "held"])
     position = _by_relation([result for result in results if result.verdict == "position"])
-    only = sorted(position.keys() - held.keys())
-    are = f"{_listed(only)} {'is' if len(only) == 1 else 'are'} position only" if only else ""
+    are = _position_only([result for name, result in position.items() if name not in held])
     if not held:
         return f"no: {_best(results)}{'; ' if are else ''}{are}"
     ordered = sorted(held.values(), key=lambda result: -_gain(result.heads[0]))
@@ -58,6 +52,18 @@ def _syntax(results: Sequence[RoleResult]) -> str:
         _shared(results),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _position_only(results: Sequence[RoleResult]) -> str:
+    """By name those that look like syntax, the most frequent first; the others as a number."""
+    often = [result for result in results if _head(result).score >= _OFTEN]
+    shown = sorted(often or results, key=lambda result: (-result.rows, result.role))[:_NAMED_POSITION]
+    if not shown:
+        return ""
+    names = [_relation(result) for result in shown]
+    if len(results) > len(shown):
+        names.append(f"{len(results) - len(shown)} more")
+    return f"{_listed(names)} {'is' if len(names) == 1 else 'are'} position only"
 
 
 def _by_relation(results: Sequence[RoleResult]) -> dict[str, RoleResult]:
@@ -116,8 +122,8 @@ def _meaning(results: Sequence[RoleResult]) -> str:
         f"and {head.control:.2f} to a control word in its place"
     )
     if result.verdict == "held":
-        more = f" ({len(result.heads)} heads do)" if len(result.heads) > 1 else ""
-        return f"yes, in that {head.head} looks at related words{more}: {figures}"
+        more = f"{len(result.heads)} heads do, " if len(result.heads) > 1 else ""
+        return f"yes, in that {head.head} looks at related words ({more}p = {head.p:.2g}): {figures}"
     return f"no: no head is shown to look at related words; of the best, {head.head}, {figures}"
 
 

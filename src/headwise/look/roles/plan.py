@@ -76,6 +76,15 @@ class Plan:
         ]
 
 
+def names_of(role: str, family: str) -> tuple[str, ...]:
+    """The names that a role can be asked by: its family, what stands before a comma, and its own.
+
+    >>> names_of("obj, dependent to head", "syntax")
+    ('syntax', 'obj', 'obj, dependent to head')
+    """
+    return family, role.partition(", ")[0], role
+
+
 def plan_of(
     texts: Sequence[Labelled],
     questions: Sequence[Question],
@@ -98,8 +107,9 @@ def plan_of(
             where[role].append(number)
             asking[role] = question
     enough = [role for role in where if len(where[role]) >= least_texts]
-    known_names = [name for role in enough for name in (asking[role].family, role)]
-    names = [role for role in enough if not only or role in only or asking[role].family in only]
+    called = {role: names_of(role, asking[role].family) for role in enough}
+    known_names = [name for role in enough for name in called[role]]
+    names = [role for role in enough if not only or not set(only).isdisjoint(called[role])]
     numbers = {role: number for number, role in enumerate(names)}
     groups = _groups(found, numbers)
     known: dict[int, list[tuple[float, Tensor, float, float]]] = defaultdict(list)
