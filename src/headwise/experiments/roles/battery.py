@@ -44,8 +44,8 @@ class RoleResult:
     """One role: what was asked, of how much data, and the heads that hold it, best first.
 
     ``best`` is the head that scores highest on the first half of the texts, whether it holds the role or not.
-    ``verdict`` is "held"; or "position" where nobody holds the role and a fixed distance scores at least four
-    fifths of what the best head does; or "none".
+    ``verdict`` is "held"; or "position" where nobody holds the role and the best head and a fixed distance
+    score alike, either at least four fifths of the other; or "none".
     """
 
     role: str

@@ -12,7 +12,7 @@ from headwise.look.roles.signs import chance_of_best
 
 LEVEL = 0.05
 _NORMAL_95 = 1.96  # standard errors on either side
-_MOSTLY = 0.8  # of the best head's score, got by a fixed distance: then the role is one of position
+_MOSTLY = 0.8  # of each other: then the best head does no more than a fixed distance does
 
 
 def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: int) -> RoleResult:
@@ -54,7 +54,8 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
     order = np.argsort(-score, kind="stable")
     best = int(np.argmax(evidence.mean(first)))
-    by_distance = evidence.baseline_name != EVEN and baseline >= _MOSTLY * score[best]
+    alike = _MOSTLY * score[best] <= baseline <= score[best] / _MOSTLY
+    by_distance = evidence.baseline_name != EVEN and bool(alike)
     return RoleResult(
         role=evidence.role,
         family=question.family,
