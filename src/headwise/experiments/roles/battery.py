@@ -21,8 +21,8 @@ class HeadScore:
     ``low`` and ``high`` are the 95 % interval of ``score``, ``error`` its standard error with texts as units;
     ``whole`` is the score on all texts. ``value_weighted`` weighs attention by the length of what values
     carry, ``without_sinks`` leaves out special tokens and the first. ``baseline`` is what the best head
-    scores that knows only distance, or nothing; ``control`` what this head's attention scores by chance, or on the
-    control texts. ``p`` is against the best of all heads by chance, times the number of roles asked.
+    scores that knows only distance, or nothing; ``control`` what this head's attention scores by chance, or
+    on the control texts. ``p`` is against the best of all heads by chance, times the number of roles asked.
     """
 
     head: str

@@ -90,7 +90,8 @@ def _share(result: RoleBattery) -> str:
     if not holding:
         return f"None of the {count} heads holds any of these roles."
     verb = "holds" if holding == 1 else "hold"
-    return f"{holding} of {count} heads ({100 * result.share_with_role:.0f} %) {verb} at least one of these roles."
+    share = f"{100 * result.share_with_role:.0f} %"
+    return f"{holding} of {count} heads ({share}) {verb} at least one of these roles."
 
 
 def _confirmed(found: Sequence[Confirmation]) -> list[RenderableType]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from itertools import accumulate
 
 from jaxtyping import Int
@@ -43,8 +44,8 @@ def run_roles(
     heads of each role that is held and measures what happens. ``seed`` draws the random tokens.
     ``untrained`` asks the same of a copy with random weights, drawn with that seed: nothing should be found.
 
-    Raises HeadwiseError if a role is not known, if a seed is none, if a text does not fit the model, or if the model shows no
-    attention of a text to itself.
+    Raises HeadwiseError if a role is not known, if a seed is none, if a text does not fit the model, or if
+    the model shows no attention of a text to itself.
 
     >>> from headwise.models import open_model
     >>> battery = run_roles(open_model(), roles=["previous token"])
@@ -79,6 +80,9 @@ def run_roles(
     )
 
 
+_SAVES_WORK = {"logits_to_keep": 1, "use_cache": False}
+
+
 class _Run:
     """One model on probe after probe: its heads are the same each time."""
 
@@ -86,6 +90,8 @@ class _Run:
         self.model, self.coverage = model, Coverage(type(model.network).__name__)
         self.mixing: dict[str, Tensor] | None = None
         self.sizes: list[int] = []
+        known = signature(model.network.forward).parameters
+        self.options = {name: value for name, value in _SAVES_WORK.items() if name in known}
 
     @property
     def heads(self) -> list[str]:
@@ -117,7 +123,7 @@ class _Run:
         return list(reader.evidence(lambda texts: first_half([documents[text] for text in texts])))
 
     def _run(self, ids: Int[Tensor, "batch token"]) -> object:
-        return self.model.network(input_ids=ids)
+        return self.model.network(input_ids=ids, **self.options)
 
     def _note(self, reader: RoleReader) -> None:
         sizes = list(reader.layers.heads.values())

@@ -36,8 +36,7 @@ def output_weights(model: nn.Module, run: Callable[[], object]) -> dict[str, Ten
     def given(module: nn.Module, inputs: tuple[object, ...]) -> None:
         x = inputs[0] if inputs else None
         for layer, joined in waiting.items():
-            fits = isinstance(x, Tensor) and x.numel() == joined.numel() and x.shape[-1] == joined.shape[-1]
-            if fits and torch.equal(x.reshape(-1), joined.reshape(-1).to(x.dtype)):
+            if isinstance(x, Tensor) and _same_numbers(x, joined):
                 found.setdefault(layer, matrices[module])
 
     matrices = {module: weight for module in model.modules() if (weight := _matrix_of(module)) is not None}
@@ -49,6 +48,12 @@ def output_weights(model: nn.Module, run: Callable[[], object]) -> dict[str, Ten
         for handle in handles:
             handle.remove()
     return found
+
+
+def _same_numbers(x: Tensor, joined: Tensor) -> bool:
+    if x.numel() != joined.numel() or x.shape[-1] != joined.shape[-1]:
+        return False
+    return torch.equal(x.reshape(-1), joined.reshape(-1).to(x.dtype))
 
 
 def _of_torch(model: nn.Module, call: AttentionCall) -> Tensor | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headwise.core.map_values import lengths_of
@@ -18,6 +20,7 @@ from headwise.look.roles.evidence import Evidence
 from headwise.look.roles.labelled import Labelled
 from headwise.look.roles.plan import Group, Plan
 
+Sums = NDArray[np.float32]
 VARIANTS = 3  # attention as it is, weighted by its values, without sinks
 _ELEMENTS_AT_ONCE = 2**22
 
@@ -32,7 +35,13 @@ class RoleReader:
     def __init__(self, plan: Plan, output_weights: Mapping[str, Tensor] | None = None) -> None:
         self.plan, self.output_weights = plan, output_weights or {}
         self.layers = Layers()
-        self.sums: dict[tuple[int, int], dict[int, np.ndarray]] = {}
+        self.sums: dict[int, Sums] = {}
+        starts = accumulate((len(role.texts) for role in plan.roles), initial=0)
+        self.places = {
+            (number, text): start + at
+            for (number, role), start in zip(enumerate(plan.roles), starts, strict=False)
+            for at, text in enumerate(role.texts)
+        }
         self.numbers: list[int] = []
 
     def take(self, call: AttentionCall) -> None:
@@ -47,11 +56,13 @@ class RoleReader:
         variants = torch.stack([weights, carried, _to_one(weights.masked_fill(sinks, 0.0))], dim=1).flatten(
             1, 2
         )
+        if layer not in self.sums:  # one array, as millions of small ones would pin the heap between tensors
+            sizes = (len(self.places), 2, VARIANTS, call.heads)
+            self.sums[layer] = np.zeros(sizes, dtype=np.float32)
         for number, text, of_text in zip(self.numbers, texts, variants, strict=True):
             for group in self.plan.groups[number]:
-                answers = self._answers(group, of_text, text)
-                for role, sums in zip(group.roles, answers, strict=True):
-                    self.sums.setdefault((role, number), {})[layer] = sums
+                places = [self.places[role, number] for role in group.roles]
+                self.sums[layer][places] = self._answers(group, of_text, text)
 
     def _lengths(self, call: AttentionCall) -> Float[Tensor, "batch head token"]:
         output_weight = self.output_weights.get(call.layer)
@@ -60,10 +71,8 @@ class RoleReader:
         own: Tensor = call.v.float().norm(dim=-1).repeat_interleave(call.heads // call.kv_heads, dim=1)
         return own
 
-    def _answers(
-        self, group: Group, weights: Tensor, text: Labelled
-    ) -> Float[np.ndarray, "role measured variant head"]:
-        """Score and control of each role, summed over its rows of this text."""
+    def _answers(self, group: Group, weights: Tensor, text: Labelled) -> Sums:
+        """Score and control of each role, by variant and head, summed over its rows of this text."""
         between = group.question.unit.read(weights, text)
         rows, member = group.items.rows, group.member
         at_once = max(1, _ELEMENTS_AT_ONCE // (len(between) * between.shape[2]))
@@ -74,22 +83,22 @@ class RoleReader:
                 between[:, rows[here]], group.items.at(here), group.chance[here]
             )
             sums += torch.einsum("rhi,gi->grh", torch.stack(measured), member[:, here])
-        return sums.view(len(group.roles), 2, VARIANTS, -1).double().numpy()
+        found: Sums = sums.view(len(group.roles), 2, VARIANTS, -1).numpy()
+        return found
 
     @property
     def self_attention(self) -> list[int]:
         """The numbers of the layers that read the texts themselves."""
-        return sorted(next(iter(self.sums.values()), {}))
+        return sorted(self.sums)
 
-    def evidence(self, halves: Callable[[list[int]], np.ndarray]) -> Iterable[Evidence]:
+    def evidence(self, halves: Callable[[list[int]], NDArray[np.bool_]]) -> Iterable[Evidence]:
         """What was seen of every role. ``halves`` says which of some texts are of the first half."""
-        for number, plan in enumerate(self.plan.roles):
-            of_texts = [self.sums[number, text] for text in plan.texts]
-            layers = self.self_attention
-            stacked = np.stack(
-                [np.concatenate([sums[layer] for layer in layers], axis=-1) for sums in of_texts]
-            )
-            score, control = np.moveaxis(stacked, 0, 2)
+        start = 0
+        for plan in self.plan.roles:
+            here = slice(start, start + len(plan.texts))
+            start = here.stop
+            layers = [self.sums[layer][here] for layer in self.self_attention]
+            score, control = np.moveaxis(np.concatenate(layers, axis=-1), 0, 2).astype(np.float64)
             yield Evidence(
                 plan.name,
                 plan.question,
