@@ -50,6 +50,7 @@ from headwise.experiments.roles.alignment import alignment_of_speech
 from headwise.experiments.roles.given_files import sources_from
 from headwise.experiments.roles.reactions import MappedReaction, map_reactions
 from headwise.experiments.roles.running import run_roles
+from headwise.experiments.roles.untrained import untrained_copy
 from headwise.experiments.words import check_comparable
 from headwise.layers import (
     ALiBi,
@@ -124,7 +125,10 @@ from headwise.look.recordings.kept import Kept
 from headwise.look.recordings.recording import Layer
 from headwise.look.recordings.sums import Sums
 from headwise.look.roles.alignment import alignment
-from headwise.models import EncodedText, Model, open_model, open_text_model
+from headwise.look.roles.copying import copying
+from headwise.look.roles.example import example
+from headwise.look.roles.tokens import first_token
+from headwise.models import EncodedText, Model, TextModel, open_model, open_text_model
 from headwise.models.dinov2 import ImageModel
 from headwise.models.gguf import GGUF
 from headwise.models.packages import Package
@@ -286,6 +290,12 @@ def parse(text="words", trees=True):
     document = type("Document", (list,), {"has_annotation": lambda self, name: trees})(words)
     with mock.patch.dict(sys.modules, spacy=Says(load=lambda name: lambda text: document)):
         silver_trees(text, "tiny")
+
+
+def copy_unmixed():
+    """What a head copies whose layer nothing mixes."""
+    texts, items = [example("a b c d e")], lambda text: first_token(text)["first token"]
+    copying(layer, ["0.0"], texts, items, lambda text: layer(x[:1]), unembedding=x[0], output_weights={})
 
 
 def recorded(model, *given, keep=None):
@@ -653,6 +663,8 @@ BAD_CALLS = {
     "speech of two words": (lambda tmp: alignment_of_speech(Says(name="tiny", encode=lambda sound, text: {"decoder_input_ids": torch.zeros(1, 4)}), x, "a b"), "tiny: the text must be at least 3 tokens, got 2"),
     "atoms from nowhere": (lambda tmp: map_reactions(Says(encode=lambda text: EncodedText(["C"], [(0, 1)], {})), [MappedReaction("", "C", (0,))]), "map_reactions: the origins of product atoms must be 0 numbers of reactant atoms of the same element, below 1, got (0,) for 'C'"),
     "trees for no text": (lambda tmp: sources_from(pipeline="tiny"), "roles: the pipeline for trees must be given with a text, got 'tiny'"),
+    "weights that nothing draws": (lambda tmp: untrained_copy(TextModel("tiny", torch.nn.ParameterList([torch.ones(1)]), None), 0), "tiny: the network must be made of modules that have reset_parameters, got 1 weights that none of them draws, the first 0"),
+    "copying that nothing mixes": (lambda tmp: copy_unmixed(), "copying: what mixes the heads of layer 'the model' must be a linear layer that is given their joined output, got none that was found"),
     "a seed below 0": (lambda tmp: run_roles(Says(name="tiny"), seed=-1), "roles: seed must be from 0 to 2^63 - 1, got -1"),
     "a text of short sentences": (lambda tmp: sources_from(text="Too short."), "roles: the text must be at least one sentence of 5 to 30 words, got 1 of other lengths in a text of 1 sentence"),
 }  # fmt: skip

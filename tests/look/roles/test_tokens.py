@@ -66,6 +66,11 @@ def test_same_word_is_the_other_pieces():
     assert seen(text, MAP, SAME_WORD) == {"same word": exactly(3, score, 3 * 2 / 4)}
 
 
+def test_two_tokens_of_no_word_are_not_one_word():
+    text = replace(example("s a b s"), words=torch.tensor([-1, 0, 0, -1]))
+    assert seen(text, MAP, SAME_WORD) == {"same word": exactly(2, 0.3 + 0.6, 2 * 1 / 4)}
+
+
 def test_rarest_token_is_the_largest_weight_among_the_others():
     """Token 2 is the rarest. Rows 0, 1 and 3 are asked, without themselves: largest at 3, 0 and 2."""
     text = replace(example("a b c d"), counts=torch.tensor([5, 9, 1, 5]))
@@ -94,6 +99,15 @@ def test_segments_are_compared_with_the_mirrored_tokens():
     text = example("a b c d e", segments=("x", "x", "y", "y", "y"))
     score = 0.3 / (0.3 + 0.2) + (0.15 + 0.25) / (0.15 + 0.1 + 0.25 + 0.3)
     assert seen(text, [row] * 5, SEGMENT) == {"own segment": exactly(2, score, 2 * 0.5)}
+
+
+def test_a_token_of_no_word_is_of_no_speaker():
+    """Between two special tokens, x x y y: row 1 has its own 2 against the first one, and is not asked."""
+    row = [0.3, 0.1, 0.2, 0.15, 0.15, 0.1]
+    text = example("s a b c d s", segments=("x", "x", "y", "y"))
+    text = replace(text, words=torch.tensor([-1, 0, 1, 2, 3, -1]))
+    score = 0.1 / (0.1 + 0.15) + 0.15 / (0.15 + 0.2)
+    assert seen(text, [row] * 6, SEGMENT) == {"own segment": exactly(2, score, 2 * 0.5)}
 
 
 @pytest.mark.parametrize("question", [SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST, SEGMENT])

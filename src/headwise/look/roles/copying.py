@@ -125,7 +125,7 @@ def _others(ids: Int[Tensor, " token"], right: Int[Tensor, " row"], seed: int) -
 def _unmixed(call: AttentionCall) -> HeadwiseError:
     return HeadwiseError(
         who="copying",
-        what=f"what mixes the heads of layer {call.layer!r}",
+        what=f"what mixes the heads of layer {call.layer or 'the model'!r}",
         expected="a linear layer that is given their joined output",
         got="none that was found",
         why="A head's part of the output is its columns of that layer's weight",

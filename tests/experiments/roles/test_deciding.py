@@ -1,0 +1,130 @@
+"""Each condition for holding a role, on evidence where one head fails that condition and no other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headwise.experiments.roles.deciding import decided, role_of_each
+from headwise.look.roles.evidence import Evidence
+from headwise.look.roles.question import OFFSETS, Question
+
+TEXTS = 40
+FIRST = np.arange(TEXTS) % 2 == 0
+
+
+def evidence(scores, *, control=0.2, even=0.2, offset=0.0, nearest=0.0, controlled=False, offsets=True):
+    """One row in each text; each head's scores by text, or one for all of them; the least is 0.5."""
+    score = np.stack([np.broadcast_to(np.asarray(each, dtype=float), TEXTS) for each in scores], axis=1)
+    by_offset = np.zeros((TEXTS, len(OFFSETS)))
+    by_offset[:, OFFSETS.index(-1)] = offset
+    return Evidence(
+        "a role",
+        Question("family", "Why?", dict, least=0.5, margin=0.1, offsets=offsets),
+        np.ones(TEXTS),
+        by_offset,
+        np.full(TEXTS, even),
+        np.stack([score, score / 2, score / 4]),
+        np.broadcast_to(np.asarray(control, dtype=float), (3, *score.shape)).copy(),
+        FIRST,
+        np.full(TEXTS, nearest),
+        controlled,
+    )
+
+
+def held(found, roles_asked=1):
+    heads = found.score.shape[2]
+    return [
+        int(head.head) for head in decided(found, list(map(str, range(heads))), "data", roles_asked).heads
+    ]
+
+
+@pytest.mark.parametrize(
+    ("which", "score"),
+    [
+        ("good in the first half only", np.where(FIRST, 0.9, 0.1)),
+        ("good in the second half only", np.where(FIRST, 0.1, 0.9)),
+        ("below the least", 0.49),
+        ("below the least in the first half", np.where(FIRST, 0.49, 0.9)),
+    ],
+)
+def test_a_head_must_be_good_in_both_halves(which, score):
+    assert held(evidence([0.8, score])) == [0], which
+
+
+@pytest.mark.parametrize("rival", ["even", "offset", "nearest"])
+def test_a_head_must_beat_each_rival_by_the_margin(rival):
+    assert held(evidence([0.8, 0.72], **{rival: 0.65})) == [0]
+    assert held(evidence([0.8, 0.76], **{rival: 0.65})) == [0, 1]
+
+
+def test_a_distance_is_no_rival_of_a_role_that_is_a_distance():
+    assert held(evidence([0.8], offset=0.75, nearest=0.75)) == []
+    assert held(evidence([0.8], offset=0.75, nearest=0.75, offsets=False)) == [0]
+
+
+def test_a_head_must_beat_its_own_control_text_by_the_margin():
+    control = np.tile([0.2, 0.75], (TEXTS, 1))
+    assert held(evidence([0.8, 0.8], control=control, controlled=True)) == [0]
+    assert held(evidence([0.8, 0.8], control=control)) == [0, 1]
+
+
+def test_a_head_must_be_above_the_baseline_with_confidence():
+    """Right in 14 of 20 texts of each half where the baseline is 0.55: 0.15 above, and the error 0.105.
+
+    Right in 16, it is 0.25 above, and the error 0.092.
+    """
+    fourteen, sixteen = (np.repeat([1.0] * right + [0.0] * (20 - right), 2) for right in (14, 16))
+    assert held(evidence([fourteen, sixteen], control=0.0, even=0.55)) == [1]
+
+
+def test_a_head_must_be_unlikely_by_chance():
+    """Its control scores as much as it does."""
+    control = np.tile([0.2, 0.8], (TEXTS, 1))
+    assert held(evidence([0.8, 0.8], control=control)) == [0]
+
+
+def test_p_is_times_the_roles_asked():
+    """The smallest p of 9,999 draws is 0.0001: below 5 % of 499 roles, but not of 500."""
+    assert held(evidence([0.8]), roles_asked=499) == [0]
+    assert held(evidence([0.8]), roles_asked=500) == []
+
+
+def test_what_is_told_of_a_head():
+    """Chosen on the first half, told of the second: 0.9 in 16 of 20 texts of it and 0.5 in the others."""
+    second = np.repeat([0.9] * 16 + [0.5] * 4, 2)
+    score = np.where(FIRST, 0.6, second)
+    result = decided(evidence([0.55, score]), ["0.0", "0.1"], "data", 2)
+    assert (result.role, result.family, result.rows, result.texts) == ("a role", "family", 40, 40)
+    best = result.best
+    assert [head.head for head in result.heads] == ["0.1", "0.0"]
+    mean = (16 * 0.9 + 4 * 0.5) / 20
+    error = np.std([0.9] * 16 + [0.5] * 4, ddof=1) / 20**0.5
+    assert (best.head, best.held) == ("0.1", True)
+    assert best.score == pytest.approx(mean)
+    assert best.error == pytest.approx(error)
+    assert (best.low, best.high) == (pytest.approx(mean - 1.96 * error), pytest.approx(mean + 1.96 * error))
+    assert best.whole == pytest.approx((mean + 0.6) / 2)
+    assert (best.value_weighted, best.without_sinks) == (pytest.approx(mean / 2), pytest.approx(mean / 4))
+    assert (best.baseline, best.control, best.p) == (pytest.approx(0.2), pytest.approx(0.2), 0.0002)
+
+
+def test_the_best_is_the_best_of_the_first_half():
+    result = decided(evidence([np.where(FIRST, 0.9, 0.1), np.where(FIRST, 0.1, 0.9)]), ["a", "b"], "data", 1)
+    assert (result.best.head, result.best.held, result.verdict) == ("a", False, "none")
+
+
+def told(name, score, baseline, error, control=0.0):
+    """A result of one head."""
+    (head,) = decided(evidence([0.8]), ["0.0"], "data", 1).heads
+    head = replace(head, score=score, baseline=baseline, error=error, control=control)
+    return replace(decided(evidence([0.8]), ["0.0"], "data", 1), role=name, heads=[head])
+
+
+@pytest.mark.parametrize("rival", ["baseline", "control"])
+def test_a_head_has_the_role_in_which_it_is_furthest_above_its_rival_in_errors(rival):
+    """0.05 is five errors of 0.01, 0.5 is 25 of 0.02."""
+    high = told("high", 0.9, **{"baseline": 0.0, rival: 0.85}, error=0.01)
+    far = told("far", 0.6, **{"baseline": 0.0, rival: 0.1}, error=0.02)
+    assert role_of_each([high, far], ["0.0", "0.1"]) == ["far", "none"]
+    assert role_of_each([far, high], ["0.0", "0.1"]) == ["far", "none"]
