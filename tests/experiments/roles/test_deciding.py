@@ -46,6 +46,7 @@ def held(found, roles_asked=1):
         ("good in the second half only", np.where(FIRST, 0.1, 0.9)),
         ("below the least", 0.49),
         ("below the least in the first half", np.where(FIRST, 0.49, 0.9)),
+        ("below the least in the second half", np.where(FIRST, 0.9, 0.49)),
     ],
 )
 def test_a_head_must_be_good_in_both_halves(which, score):
@@ -82,6 +83,12 @@ def test_a_head_must_be_unlikely_by_chance():
     """Its control scores as much as it does."""
     control = np.tile([0.2, 0.8], (TEXTS, 1))
     assert held(evidence([0.8, 0.8], control=control)) == [0]
+
+
+def test_p_is_of_all_texts():
+    """On the first half its control scores as much as it does: the second half alone is unlikely enough."""
+    assert held(evidence([0.8], control=np.where(FIRST, 0.8, 0.2)[:, None])) == [0]
+    assert held(evidence([0.8], control=np.where(FIRST, 0.2, 0.8)[:, None])) == [0]
 
 
 def test_p_is_times_the_roles_asked():
