@@ -50,6 +50,7 @@ from headwise.experiments.roles.alignment import alignment_of_speech
 from headwise.experiments.roles.given_files import sources_from
 from headwise.experiments.roles.reactions import MappedReaction, map_reactions
 from headwise.experiments.roles.running import run_roles
+from headwise.experiments.roles.tokenised import is_causal, tokenised
 from headwise.experiments.roles.untrained import untrained_copy
 from headwise.experiments.words import check_comparable
 from headwise.layers import (
@@ -145,6 +146,22 @@ layer = MultiHeadAttention(8, heads=2)
 p = AttentionMap(q, q)
 keep = torch.ones(2, 5, dtype=torch.bool)
 TOKENS = torch.tensor([[1, 2]])
+
+
+class Endless:
+    """A model whose tokenizer makes 513 tokens of any text."""
+
+    def encode(self, text):
+        return EncodedText(["a"] * 513, [(0, 1)] * 513, {"input_ids": torch.zeros(1, 513, dtype=torch.long)})
+
+
+class Deaf:
+    """A text model without any attention."""
+
+    name, network = "deaf", torch.nn.Identity()
+
+    def encode(self, text):
+        return EncodedText(["a"], [(0, 1)], {"input": torch.zeros(1, 1)})
 
 
 def without(*names):
@@ -659,6 +676,9 @@ BAD_CALLS = {
     "a pipeline without a parser": (lambda tmp: parse(trees=False), "silver_trees: the pipeline must be one with a parser, got 'tiny'"),
     "trees for no words": (lambda tmp: parse("\n"), "silver_trees: the text must be at least one word, got '\\n'"),
     "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be sense pairs in UTF-8, got 'none.tsv'", "No such file"),
+    "a role that is none": (lambda tmp: run_roles(open_text_model(), roles=["grammar"]), "roles: a role must be one of position, ", "got 'grammar'", "need a treebank"),
+    "a text of too many tokens": (lambda tmp: tokenised(Endless(), [AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")], causal=False), "roles: a text must be at most 512 tokens, got 513 at a.conllu:3", "Split it"),
+    "a model whose tokens do not attend": (lambda tmp: is_causal(Deaf()), "roles: the model must be one whose tokens attend to each other, got 'deaf'", "headwise inspect"),
     "links that are none": (lambda tmp: alignment([]), "alignment: the links must be at least one sure link in the texts, got none in 0 texts"),
     "speech of two words": (lambda tmp: alignment_of_speech(Says(name="tiny", encode=lambda sound, text: {"decoder_input_ids": torch.zeros(1, 4)}), x, "a b"), "tiny: the text must be at least 3 tokens, got 2"),
     "atoms from nowhere": (lambda tmp: map_reactions(Says(encode=lambda text: EncodedText(["C"], [(0, 1)], {})), [MappedReaction("", "C", (0,))]), "map_reactions: the origins of product atoms must be 0 numbers of reactant atoms of the same element, below 1, got (0,) for 'C'"),

@@ -134,6 +134,8 @@ def test_own_labels(minilm):
 def test_texts_of_a_document_stay_together():
     half = first_half(["a", "b", "a", "c", "b", "d"])
     assert half.tolist() == [True, False, True, True, False, False]
+    # of one large document and a small one, a half would have one text: the large one is cut
+    assert first_half(["a"] * 7 + ["b"]).tolist() == [True, False] * 4
 
 
 def test_tokens_know_their_words_and_how_often_they_occur(minilm):

@@ -79,7 +79,7 @@ def _passes(evidence: Evidence, half: np.ndarray) -> np.ndarray:
 
 
 def role_of_each(results: Sequence[RoleResult], names: Sequence[str]) -> list[str]:
-    """Each head's best-supported role: of those it holds, the one furthest above its baseline in errors.
+    """Each head's best-supported role: of those it holds, the one that gets most of the way from rival to 1.
 
     >>> role_of_each([], ["0.0"])
     ['none']
@@ -87,6 +87,7 @@ def role_of_each(results: Sequence[RoleResult], names: Sequence[str]) -> list[st
     best: dict[str, tuple[float, str]] = {}
     for result in results:
         for head in result.heads:
-            support = (head.score - max(head.baseline, head.control)) / max(head.error, 1e-3)
+            rival = max(head.baseline, head.control)
+            support = (head.score - rival) / max(1 - rival, 1e-9)
             best[head.head] = max(best.get(head.head, (0.0, NO_ROLE)), (support, result.role))
     return [best.get(name, (0.0, NO_ROLE))[1] for name in names]

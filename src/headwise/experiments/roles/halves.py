@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 
 def first_half(documents: Sequence[str]) -> NDArray[np.bool_]:
-    """Every other document, or every other text where all are of one document.
+    """Every other document, or every other text where that leaves a side with less than a quarter of them.
 
-    Texts of a document share words and names, so a document never stands on both sides.
+    Texts of a document share words and names, so a document stands on one side where it can.
 
     >>> first_half(["a", "a", "b", "c"]), first_half(["a", "a", "a"])
     (array([ True,  True, False,  True]), array([ True, False,  True]))
     """
     numbers = {name: number for number, name in enumerate(dict.fromkeys(documents))}
-    if len(numbers) < 2:
-        return np.array([place % 2 == 0 for place in range(len(documents))], dtype=bool)
-    return np.array([numbers[name] % 2 == 0 for name in documents], dtype=bool)
+    half = np.array([numbers[name] % 2 == 0 for name in documents], dtype=bool)
+    if 4 * min(half.sum(), (~half).sum()) < len(half):
+        return np.array([place % 2 == 0 for place in range(len(half))], dtype=bool)
+    return half

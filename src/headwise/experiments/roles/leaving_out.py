@@ -25,6 +25,14 @@ def left_out(
     if roles:
         return {}
     asked = {result.family for result in results}
-    short = any(source.sentences or source.labelled for source in sources)
-    more = ". Those given have it in too few texts" if short else ""
-    return {family: needs + more for family, needs in NEEDS.items() if family not in asked}
+    texts = [text for source in sources for text in source.sentences]
+    given = {
+        "syntax": any(text.arcs for text in texts),
+        "coreference": any(text.mentions for text in texts),
+        "labels": any(source.labelled for source in sources),
+    }
+    return {
+        family: needs + (". Those given are in too few texts" if given[family] else "")
+        for family, needs in NEEDS.items()
+        if family not in asked
+    }

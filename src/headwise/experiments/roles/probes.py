@@ -47,7 +47,7 @@ def probes_of(model: TextModel, sources: Sequence[Sources], *, causal: bool, see
     for source in sources:
         found += _of_source(model, source, causal)
     cues, controls = (tokenised(model, texts, causal=causal) for texts in sense_texts(sense_pairs()))
-    if not found:
+    if not any(source.sentences for source in sources):
         found.append(Probe(f"{len(cues)} sentences of headwise", cues, [*POSITIONS, *TOKENS_ASKED]))
     again, fresh = repeats(model, causal=causal, seed=seed)
     return [
