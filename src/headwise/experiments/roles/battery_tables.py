@@ -15,6 +15,7 @@ _HEADS = 3
 _CONTROLLED = ("meaning", "induction")  # kinds that are asked of control texts too
 _NAME = 21  # columns of a role's name; a longer one has a line of its own
 _HEADINGS = ("role", "head", "score", "95 %", "baseline", "p", "values", "no sinks")
+_SHORT = {"even attention": "even", "the nearest": "near"}
 
 
 def held_table(results: Sequence[RoleResult]) -> Group:
@@ -88,7 +89,7 @@ def _baseline(head: HeadScore, result: RoleResult) -> str:
     if result.family in _CONTROLLED and head.control > head.baseline:
         return f"{number(head.control)} ctrl"
     offset = name.removeprefix("always ")
-    named = f"at {offset}" if offset != name else "even" if name == "even attention" else name
+    named = f"at {offset}" if offset != name else _SHORT.get(name, name)
     return f"{number(head.baseline)} {named}"
 
 

@@ -84,10 +84,11 @@ def role_of_each(results: Sequence[RoleResult], names: Sequence[str]) -> list[st
     >>> role_of_each([], ["0.0"])
     ['none']
     """
-    best: dict[str, tuple[float, str]] = {}
+    best: dict[str, tuple[float, float, str]] = {}
     for result in results:
         for head in result.heads:
             rival = max(head.baseline, head.control)
             support = (head.score - rival) / max(1 - rival, 1e-9)
-            best[head.head] = max(best.get(head.head, (0.0, NO_ROLE)), (support, result.role))
-    return [best.get(name, (0.0, NO_ROLE))[1] for name in names]
+            found = (round(support, 2), -rival, result.role)  # of two as good, the harder to have by chance
+            best[head.head] = max(best.get(head.head, found), found)
+    return [best[name][-1] if name in best else NO_ROLE for name in names]
