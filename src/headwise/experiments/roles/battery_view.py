@@ -92,7 +92,10 @@ def _share(result: RoleBattery) -> str:
         return f"None of the {count} heads holds any of these roles."
     verb = "holds" if holding == 1 else "hold"
     share = f"{100 * result.share_with_role:.0f} %"
-    return f"{holding} of {count} heads ({share}) {verb} at least one of these roles."
+    sinks = {role.role for role in result.roles if role.family == "sinks"}
+    idle = sum(role in sinks for row in result.of_heads for role in row)
+    only = f", {idle} of them only a sink" if idle else ""
+    return f"{holding} of {count} heads ({share}) {verb} at least one of these roles{only}."
 
 
 def _confirmed(found: Sequence[Confirmation]) -> list[RenderableType]:

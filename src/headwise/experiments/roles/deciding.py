@@ -11,6 +11,7 @@ from headwise.look.roles.evidence import EVEN, RAW, VALUE_WEIGHTED, WITHOUT_SINK
 from headwise.look.roles.signs import chance_of_best
 
 LEVEL = 0.05
+SINKS = "sinks"
 _NORMAL_95 = 1.96  # standard errors on either side
 _MOSTLY = 0.8  # of each other: then the best head does no more than a fixed distance does
 
@@ -81,14 +82,17 @@ def _passes(evidence: Evidence, half: np.ndarray) -> np.ndarray:
 def role_of_each(results: Sequence[RoleResult], names: Sequence[str]) -> list[str]:
     """Each head's best-supported role: of those it holds, the one that gets most of the way from rival to 1.
 
+    A sink comes last: it is where a head looks that finds nothing to look at.
+
     >>> role_of_each([], ["0.0"])
     ['none']
     """
-    best: dict[str, tuple[float, float, str]] = {}
+    best: dict[str, tuple[bool, float, float, str]] = {}
     for result in results:
         for head in result.heads:
             rival = max(head.baseline, head.control)
             support = (head.score - rival) / max(1 - rival, 1e-9)
-            found = (round(support, 2), -rival, result.role)  # of two as good, the harder to have by chance
+            # of two as good, the one that is harder to have by chance
+            found = (result.family != SINKS, round(support, 2), -rival, result.role)
             best[head.head] = max(best.get(head.head, found), found)
     return [best[name][-1] if name in best else NO_ROLE for name in names]

@@ -64,8 +64,8 @@ def _of_source(model: TextModel, source: Sources, causal: bool) -> list[Probe]:
     if sentences:
         asked = [*POSITIONS, *TOKENS_ASKED, SYNTAX]
         found.append(Probe(source.name, tokenised(model, sentences, causal=causal), asked))
-    if any(text.mentions for text in source.sentences):
-        pieces = windows(source.sentences)
+    pieces = [piece for piece in windows(source.sentences) if piece.mentions]
+    if pieces:
         found.append(Probe(source.name, tokenised(model, pieces, causal=causal), [COREFERENCE]))
     if source.labelled:
         found.append(Probe(source.name, tokenised(model, source.labelled, causal=causal), [OWN_LABELS]))
