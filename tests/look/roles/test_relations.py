@@ -175,3 +175,9 @@ def test_chance_gives_nothing_to_what_is_no_candidate():
     candidates = torch.tensor([[True, True, False], [False, True, False]])
     (chance,) = by_distance([Items(torch.tensor([2, 2]), targets, candidates)], [torch.tensor([0, 0])])
     assert chance.tolist() == [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_punctuation_is_no_relation_of_syntax():
+    """A head that rests on the full stop would find it from every root."""
+    text = example("dogs bark .", arcs=(Arc(0, 1, "nsubj"), Arc(2, 1, "punct")))
+    assert list(relations(text)) == ["nsubj, dependent to head", "nsubj, head to dependent"]

@@ -9,11 +9,12 @@ import torch
 from headwise.look.roles.labelled import Labelled
 from headwise.look.roles.question import WORDS, Items, Question, by_distance, largest_weight
 
+_NO_SYNTAX = ("punct",)  # any head that rests on the full stop would find it from the root
 UP, DOWN = "dependent to head", "head to dependent"
 
 
 def relations(text: Labelled) -> dict[str, Items]:
-    """Both directions of every arc; a relation's subtypes count as the relation.
+    """Both directions of every arc but punctuation's; a relation's subtypes count as the relation.
 
     Clark et al. 2019, arXiv 1906.04341, section 4.2. A causal model is asked only for words that come before.
 
@@ -28,6 +29,8 @@ def relations(text: Labelled) -> dict[str, Items]:
     pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for dependent, head, relation in text.notes.arcs:
         name = relation.split(":")[0]
+        if name in _NO_SYNTAX:
+            continue
         for direction, row, key in ((UP, dependent, head), (DOWN, head, dependent)):
             if others[row, key]:
                 pairs[f"{name}, {direction}"].append((row, key))
