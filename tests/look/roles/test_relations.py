@@ -10,7 +10,7 @@ from headwise.look.roles.evidence import RAW, VALUE_WEIGHTED, WITHOUT_SINKS
 from headwise.look.roles.example import example
 from headwise.look.roles.labelled import Labelled
 from headwise.look.roles.question import OFFSETS, Items, by_distance
-from headwise.look.roles.relations import SYNTAX
+from headwise.look.roles.relations import SYNTAX, relations
 from tests.look.roles.by_hand import EXACT, evidence_of, seen
 
 ARCS = (Arc(0, 1, "det"), Arc(1, 2, "nsubj"), Arc(3, 2, "obj:of"))
