@@ -129,8 +129,8 @@ def told(name, score, baseline, error, control=0.0):
 
 
 @pytest.mark.parametrize("rival", ["baseline", "control"])
-def test_a_head_has_the_role_in_which_it_is_furthest_above_its_rival_in_errors(rival):
-    """0.05 is five errors of 0.01, 0.5 is 25 of 0.02."""
+def test_a_head_has_the_role_in_which_it_gets_most_of_the_way_from_its_rival_to_1(rival):
+    """From 0.85 to 0.9 is a third of the way to 1, from 0.1 to 0.6 more than half."""
     high = told("high", 0.9, **{"baseline": 0.0, rival: 0.85}, error=0.01)
     far = told("far", 0.6, **{"baseline": 0.0, rival: 0.1}, error=0.02)
     assert role_of_each([high, far], ["0.0", "0.1"]) == ["far", "none"]

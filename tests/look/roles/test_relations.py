@@ -181,3 +181,16 @@ def test_punctuation_is_no_relation_of_syntax():
     """A head that rests on the full stop would find it from every root."""
     text = example("dogs bark .", arcs=(Arc(0, 1, "nsubj"), Arc(2, 1, "punct")))
     assert list(relations(text)) == ["nsubj, dependent to head", "nsubj, head to dependent"]
+
+
+def test_a_head_that_rests_on_the_first_word_holds_no_relation_of_first_words():
+    """Interjections open sentences: their head looks back at word 0, as any sink does."""
+    between = ["well dogs bark", "well so dogs bark", "well so very dogs bark"]
+    texts = [
+        example(sentence, causal=True, arcs=(Arc(0, len(sentence.split()) - 1, "discourse"),))
+        for sentence in between
+    ]
+    on_first = [torch.eye(len(text))[[0] * len(text)][None] for text in texts]
+    found = evidence_of(texts, on_first, SYNTAX)["discourse, head to dependent"]
+    assert found.mean().tolist() == [1.0]
+    assert (found.baseline_name, found.baseline(found.everything)) == ("the first", 1.0)

@@ -15,7 +15,7 @@ _HEADS = 3
 _CONTROLLED = ("meaning", "induction")  # kinds that are asked of control texts too
 _NAME = 21  # columns of a role's name; a longer one has a line of its own
 _HEADINGS = ("role", "head", "score", "95 %", "baseline", "p", "values", "no sinks")
-_SHORT = {"even attention": "even", "the nearest": "near"}
+_SHORT = {"even attention": "even", "the nearest": "near", "the first": "1st"}
 
 
 def held_table(results: Sequence[RoleResult]) -> Group:

@@ -73,10 +73,10 @@ def _indented(text: Text) -> Padding:
 def _columns() -> str:
     return (
         "95 %: the interval. baseline: the best of a head that knows only distance (at -1: it always looks "
-        "one place back; near: at the nearest that it may) or nothing (even), or its own score on control "
-        "texts (ctrl). p: against the best of all heads by chance, times the roles asked. values: the score "
-        "if each weight counts by the length of the value it carries. no sinks: without the weight on "
-        "special tokens and the first."
+        "one place back; near, 1st: at the nearest or first that it may) or nothing (even), or its own score "
+        "on control texts (ctrl). p: against the best of all heads by chance, times the roles asked. values: "
+        "the score if each weight counts by the length of the value it carries. no sinks: without the weight "
+        "on special tokens and the first."
     )
 
 

@@ -153,8 +153,7 @@ def _gain(head: HeadScore) -> float:
 def _figures(result: RoleResult) -> str:
     head = _head(result)
     distance = result.baseline_name.startswith("always")
-    nearest = result.baseline_name == "the nearest"
-    rival = "a fixed distance" if distance else "the nearest" if nearest else result.baseline_name
+    rival = "a fixed distance" if distance else result.baseline_name
     return f"{head.head}: {head.score:.2f} where {rival} gets {head.baseline:.2f}"
 
 

@@ -23,9 +23,8 @@ class Evidence:
     ``score`` and ``control`` are ``[variant text head]``: attention as it is, weighted by the length of the
     values it carries, and without the weight on sinks. ``control`` is what chance would score with the same
     attention, or the same head on a control text. ``offsets`` are how many rows each fixed offset gets right,
-    ``even`` how many a head would that attends evenly,
-    ``nearest`` how many one would that looks at the nearest candidate. ``first_half`` are the texts on which
-    heads are chosen.
+    ``even`` how many a head would that attends evenly, ``nearest`` and ``first`` how many one would that
+    looks at the nearest or the first candidate. ``first_half`` are the texts on which heads are chosen.
 
     >>> ones = np.ones((3, 4, 2))
     >>> found = Evidence("next", Question("position", "Why?", dict), np.full(4, 2.0), np.zeros((4, 11)),
@@ -44,6 +43,7 @@ class Evidence:
     first_half: Half
     nearest: Floats | None = None
     controlled: bool = False
+    first: Floats | None = None
 
     @property
     def everything(self) -> Half:
@@ -120,6 +120,8 @@ class Evidence:
             rivals.append((at_offset, f"always {self.best_offset:+d}"))
             if self.nearest is not None:
                 rivals.insert(1, (self.nearest, "the nearest"))
+            if self.first is not None:
+                rivals.insert(1, (self.first, "the first"))
         return max(reversed(rivals), key=lambda rival: float(rival[0].sum()))
 
     def _ratio(self, sums: Floats, texts: Half) -> Floats:

@@ -49,6 +49,7 @@ class RolePlan:
     offsets: Float[Tensor, "text offset"]
     even: Float[Tensor, " text"]
     nearest: Float[Tensor, " text"]
+    first: Float[Tensor, " text"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,31 +113,20 @@ def plan_of(
     names = [role for role in enough if not only or not set(only).isdisjoint(called[role])]
     numbers = {role: number for number, role in enumerate(names)}
     groups = _groups(found, numbers)
-    known: dict[int, list[tuple[float, Tensor, float, float]]] = defaultdict(list)
+    known: dict[int, list[tuple[Tensor, ...]]] = defaultdict(list)
     for asked, text in zip(groups, texts, strict=True):
         for group in asked:
             member = group.member
             offsets = member @ group.items.at_offsets().float()
             even = member @ _by_even_attention(group, text)
             nearest = member @ group.items.at_nearest().float()
+            first = member @ group.items.at_first().float()
             for place, at in enumerate(group.roles):
-                found_by = (
-                    float(member[place].sum()),
-                    offsets[place],
-                    float(even[place]),
-                    float(nearest[place]),
+                known[at].append(
+                    (member[place].sum(), offsets[place], even[place], nearest[place], first[place])
                 )
-                known[at].append(found_by)
     roles = [
-        RolePlan(
-            role,
-            asking[role],
-            where[role],
-            torch.tensor([count for count, _, _, _ in known[number]]),
-            torch.stack([offsets for _, offsets, _, _ in known[number]]),
-            torch.tensor([even for _, _, even, _ in known[number]]),
-            torch.tensor([nearest for _, _, _, nearest in known[number]]),
-        )
+        RolePlan(role, asking[role], where[role], *map(torch.stack, zip(*known[number], strict=True)))
         for number, role in enumerate(names)
     ]
     return Plan(texts, groups, roles, list(dict.fromkeys(known_names)))

@@ -42,6 +42,10 @@ class Items:
         far = (places - self.rows[:, None]).abs().masked_fill(~self.candidates, len(places))
         return self.targets.gather(1, far.argmin(1, keepdim=True))[:, 0]
 
+    def at_first(self) -> Bool[Tensor, " item"]:
+        """Whether the first candidate of all is a target: what a head finds that rests on the first token."""
+        return self.targets.gather(1, self.candidates.int().argmax(1, keepdim=True))[:, 0]
+
     def at(self, some: slice) -> Items:
         """Some of the items."""
         return Items(self.rows[some], self.targets[some], self.candidates[some])

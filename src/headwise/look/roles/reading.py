@@ -109,6 +109,7 @@ class RoleReader:
                 control,
                 halves(plan.texts),
                 plan.nearest.double().numpy(),
+                first=plan.first.double().numpy(),
             )
 
 

@@ -125,7 +125,7 @@ def _keys(text: Labelled, keys: Bool[Tensor, " token"]) -> Items:
 
 
 TOKENS_ASKED = (
-    Question("sinks", "How much weight goes to the first token?", first_token),
+    Question("sinks", "How much weight goes to the first token?", first_token, offsets=False),
     Question("sinks", "How much weight goes to separators?", special_tokens),
     Question("sinks", "How much weight goes to punctuation?", punctuation),
     Question("tokens", "How much weight goes to the same token elsewhere?", same_token),
