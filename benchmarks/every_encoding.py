@@ -100,6 +100,8 @@ def timings(sizes, compiled: bool) -> dict[str, dict[str, dict]]:
     from rounds import forward_times, training_times
 
     torch.manual_seed(0)
+    if compiled:  # all layers share their code, and beyond 8 kinds of it torch stops compiling in silence
+        torch._dynamo.config.cache_size_limit = 8 * len(NAMES)
     found = {}
     for batch, length, rounds in sizes:
         contenders = []
