@@ -675,7 +675,7 @@ BAD_CALLS = {
     "no spaCy": (lambda tmp: parse_without_spacy(), "silver_trees: spacy must be installed, got no such package", "pip install spacy"),
     "a pipeline without a parser": (lambda tmp: parse(trees=False), "silver_trees: the pipeline must be one with a parser, got 'tiny'"),
     "trees for no words": (lambda tmp: parse("\n"), "silver_trees: the text must be at least one word, got '\\n'"),
-    "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be sense pairs in UTF-8, got 'none.tsv'", "No such file"),
+    "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be a sense pair file that can be read, got 'none.tsv'", "No such file"),
     "a role that is none": (lambda tmp: run_roles(open_text_model(), roles=["grammar"]), "roles: a role must be one of position, ", "got 'grammar'", "need a treebank"),
     "a text of too many tokens": (lambda tmp: tokenised(Endless(), [AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")], causal=False), "roles: a text must be at most 512 tokens, got 513 at a.conllu:3", "Split it"),
     "a model whose tokens do not attend": (lambda tmp: is_causal(Deaf()), "roles: the model must be one whose tokens attend to each other, got 'deaf'", "headwise inspect"),

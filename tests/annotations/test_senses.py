@@ -135,7 +135,11 @@ def with_frame(frame, word="bank", cue="loan", control="movie"):
 
 
 BAD_FILES = {
-    "empty": ("", 1, "the top line must be word sense cue control frame, with tabs between them, got ''"),
+    "empty": (
+        "",
+        1,
+        "the file must be a sense pair file that can be read, got 'mine.tsv'. The file is empty",
+    ),
     "another top line": (GOOD, 1, "the top line must be"),
     "a top line alone": (TOP + "\n\n", 1, "the file must be a top line and at least one pair, got no pair"),
     "a column short": (
@@ -184,8 +188,10 @@ def test_a_bad_file_is_refused_with_its_line(case, tmp_path):
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path):
-    with pytest.raises(HeadwiseError, match=r"must be sense pairs in UTF-8, got 'none\.tsv'.*No such file"):
+    with pytest.raises(
+        HeadwiseError, match=r"must be a sense pair file that can be read, got 'none\.tsv'.*No such"
+    ):
         read_sense_pairs(tmp_path / "none.tsv")
     (tmp_path / "bytes.tsv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(HeadwiseError, match="it is not UTF-8"):
+    with pytest.raises(HeadwiseError, match=r"bytes\.tsv:1: the text must be UTF-8, got the byte 0xff"):
         read_sense_pairs(tmp_path / "bytes.tsv")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from headwise.annotations.label_file import bad_line, text_of
 from headwise.errors import HeadwiseError
 
 COLUMNS = ("word", "sense", "cue", "control", "frame")
@@ -105,12 +106,7 @@ def read_sense_pairs(path: str | Path) -> list[SensePair]:
     >>> read_sense_pairs(file)[0].control_sentence
     'After the movie they ran to the bank.'
     """
-    try:
-        text = Path(path).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = f"It cannot be read ({getattr(error, 'strerror', None) or 'it is not UTF-8'})"
-        raise _bad(path, 1, ("the file", "sense pairs in UTF-8", repr(Path(path).name), why)) from error
-    return _pairs_of(text, path)
+    return _pairs_of(text_of(path, kind="sense pair"), path)
 
 
 def _pairs_of(text: str, path: str | Path) -> list[SensePair]:
@@ -167,5 +163,4 @@ def _places(word: str, sentence: str) -> list[tuple[int, int]]:
 
 def _bad(path: str | Path, line: int, fault: Fault) -> HeadwiseError:
     what, expected, got, why = fault
-    do = "Correct the line"
-    return HeadwiseError(who=f"{path}:{line}", what=what, expected=expected, got=got, why=why, do=do)
+    return bad_line(path, line, what=what, expected=expected, got=got, why=why)

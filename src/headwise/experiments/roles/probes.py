@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headwise.annotations import AnnotatedText, windows
 from headwise.annotations.senses import sense_pairs
@@ -29,7 +29,7 @@ class Probe:
     data: str
     texts: Sequence[Labelled]
     questions: Sequence[Question]
-    controls: Sequence[Labelled] = field(default=())
+    controls: Sequence[Labelled] = ()
 
 
 @dataclass(frozen=True, eq=False)

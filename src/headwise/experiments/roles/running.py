@@ -41,7 +41,7 @@ def run_roles(
 
     ``sources`` are texts with or without labels; without any, roles of positions and tokens are read on the
     package's own sentences. ``roles`` keeps those of the names or families given. ``confirm`` removes the
-    heads of each role that is held and measures what happens. ``seed`` draws the random tokens.
+    heads of each role that is held and measures what happens. ``seed`` draws random tokens and heads.
     ``untrained`` asks the same of a copy with random weights, drawn with that seed: nothing should be found.
 
     Raises HeadwiseError if a role is not known, if a seed is none, if a text does not fit the model, or if

@@ -9,10 +9,11 @@ import torch
 
 from headwise.annotations import AnnotatedText, words_of_tokens
 from headwise.core import HeadwiseError
+from headwise.look import AttentionCall, watch
 from headwise.look.roles.labelled import Labelled
 from headwise.models import TextModel
 
-_LONGEST = 512  # tokens of a text: roles are read from whole matrices, texts that long from a long book
+_LONGEST = 512  # tokens of a text: a whole matrix of each head is read
 
 
 def tokenised(model: TextModel, texts: Iterable[AnnotatedText], *, causal: bool) -> list[Labelled]:
@@ -59,8 +60,6 @@ def is_causal(model: TextModel) -> bool:
     >>> is_causal(open_model())
     False
     """
-    from headwise.look import AttentionCall, watch
-
     later: list[bool] = []
 
     def take(call: AttentionCall) -> None:

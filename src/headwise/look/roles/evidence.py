@@ -83,7 +83,7 @@ class Evidence:
         return OFFSETS[int(self.offsets.sum(0).argmax())]
 
     def baseline(self, texts: Half) -> float:
-        """The best of the best fixed offset, of the nearest candidate and of even attention."""
+        """The best of the best fixed offset, the nearest and the first candidate, and even attention."""
         best, _ = self._rival()
         return float(self._ratio(best[:, None], texts)[0])
 

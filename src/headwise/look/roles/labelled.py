@@ -17,7 +17,7 @@ class Labelled:
     """One text's tokens: their numbers, which are special, and the number of each one's word (-1 for none).
 
     ``causal`` says that the model's tokens see none that come later; ``counts`` how often each of the tokens
-    occurs in all texts. ``control`` is the same text with another word in the place that a role is about.
+    occurs in all texts.
 
     >>> from headwise.annotations.annotated_text import AnnotatedText, Word
     >>> cat = AnnotatedText("cats", (Word("cats", 0, 4),), "here", "one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -32,7 +33,7 @@ class Group:
     owner: Int[Tensor, " item"]
     chance: Float[Tensor, "item key"]
 
-    @property
+    @cached_property
     def member(self) -> Float[Tensor, "role item"]:
         """1 where a row is a role's: sums over it are sums by role."""
         return (self.owner == torch.arange(len(self.roles))[:, None]).float()
