@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headwise.core import Causal, Documents, Explicit, Mask, Padding, Prefix, SlidingWindow, attention
-from headwise.core.flexible import flexible_attention, is_flexible, tiles_of
+from headwise.core.flexible import flexible_attention, is_flexible, takes, tiles_of
 from headwise.layers import ALiBi, Rotary
 
 ROWS, HEADS, KEYS = 2, 4, 150  # more than a tile
@@ -81,3 +81,15 @@ def test_tiles_out_of_reach_are_skipped():
 def test_a_mask_that_is_not_said_for_one_score_is_refused():
     with pytest.raises(NotImplementedError, match="Mask is not said for one score at a time"):
         tiles_of(Mask(), 4, 4, torch.device("cpu"))
+
+
+def test_what_flexible_attention_cannot_take():
+    x = torch.zeros(1, 1, 3, 16)
+    assert takes(x, x, x)
+    assert not takes(x[:, :, :0], x, x)
+    assert not takes(x, x[:, :, :0], x[:, :, :0])
+    assert not takes(x.double(), x.double(), x.double())
+    told = []
+    torch.vmap(lambda each: told.append(takes(each, each, each)) or each)(x[None])
+    torch.func.vjp(lambda each: told.append(takes(each, x, x)) or each, x)
+    assert told == [False, False]

@@ -10,7 +10,7 @@ from torch.overrides import handle_torch_function
 
 from headwise.core.block import BiasFunction, Block, Scores, ValueBiasFunction
 from headwise.core.blocks import in_blocks, probabilities
-from headwise.core.flexible import ScoreChange, flexible_attention, is_flexible
+from headwise.core.flexible import ScoreChange, flexible_attention, is_flexible, takes
 from headwise.core.inputs import check_inputs
 from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.masks import Fused, Mask
@@ -92,9 +92,8 @@ def attention(
         if served is not None:
             with nullcontext() if sinks is None else in_pieces():
                 return _fused(q, k, v, served, scores, dropout)
-    plain = dropout == 0 and softcap is None and sinks is None and value_bias is None and keys > 0
-    plain = plain and v.shape[-1] == q.shape[-1] >= 16 and q.element_size() <= 4
-    if q.is_cuda and is_flexible(mask, bias, score_change, plain):
+    plain = dropout == 0 and softcap is None and sinks is None and value_bias is None
+    if q.is_cuda and is_flexible(mask, bias, score_change, plain and takes(q, k, v)):
         return flexible_attention(q, k, v, mask=mask, score_change=score_change, scale=scores.scale)
     with in_pieces():
         return in_blocks(q, k, v, scores, dropout, value_bias)

@@ -59,15 +59,15 @@ def in_blocks(
     def attended(cut: Cut) -> Tensor:
         no_keys = cut.block.size == 0  # which not every kernel takes
         attend = densely if dense or no_keys else _attend_fused
-        if recompute:
-            output: Tensor = checkpoint(attend, *cut, how, use_reentrant=False)
-            return output
+        attend = partial(checkpoint, attend, use_reentrant=False) if recompute else attend
         return attend(*cut, how)
 
-    cuts = cut_up(whole, how.mask, most)
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed():
-        outputs = [attended(cut) for cut in cuts]
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed():
+        outputs = [attended(cut) for cut in cut_up(whole, how.mask, most)]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
+    cuts = list(cut_up(whole, how.mask, most))
+    if len(cuts) == 1:
+        return attended(cuts[0])
     # small outputs kept between blocks' scores pin malloc's heap: it grew to 10 GB for 32,768 keys
     joined = q.new_empty(batch, heads, queries, v.shape[-1])
     for cut in cuts:
@@ -75,9 +75,13 @@ def in_blocks(
     return joined
 
 
-def _transformed() -> bool:
-    """Whether torch.vmap or torch.func is at work, which allows no writing into a plain tensor."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+def transformed() -> bool:
+    """Whether torch.vmap or torch.func is at work, which allows no writing into a plain tensor.
+
+    >>> torch.vmap(lambda x: x * transformed())(torch.ones(1)), transformed()
+    (tensor([1.]), False)
+    """
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def probabilities(

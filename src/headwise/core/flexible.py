@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
+from headwise.core.blocks import transformed
 from headwise.core.masks import All, Causal, Documents, Explicit, Mask, Padding, Prefix, SlidingWindow
 
 # (score, row of the batch, head, query, key) -> score, all of them single numbers
@@ -85,6 +86,17 @@ def tiles_of(mask: Mask, queries: int, keys: int, device: torch.device) -> Block
         mask_mod=lambda row, head, query, key: seen(row, head, query + first_slot, key),
         seq_lengths=(queries, keys),
     )
+
+
+def takes(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether FlexAttention takes tensors such as these, here: it cannot do without any, nor be transformed.
+
+    >>> x = torch.zeros(1, 1, 3, 16)
+    >>> takes(x, x, x), takes(x[:, :, :0], x, x), takes(x, x, x[..., :8])
+    (True, False, False)
+    """
+    some = q.shape[2] > 0 and k.shape[2] > 0
+    return some and v.shape[-1] == q.shape[-1] >= 16 and q.element_size() <= 4 and not transformed()
 
 
 def is_flexible(mask: Mask | None, bias: object, score_change: ScoreChange | None, plain: bool) -> bool:

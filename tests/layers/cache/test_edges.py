@@ -143,3 +143,25 @@ def test_a_growing_cache_keeps_the_positions_it_is_given():
     with pytest.raises(HeadwiseError, match="positions must be"):
         cache.append(k, k, positions=torch.tensor([0.5, 1.5, 2.5]))
     assert len(cache) == 0
+
+
+@pytest.mark.parametrize("told", [torch.arange(5), torch.arange(1)], ids=["another length", "one for all"])
+def test_a_memory_is_not_said_to_have_another_length(told):
+    layer, cache, x, memory = turning(), MemoryCache(), words(1, 2, 8), words(1, 7, 8)
+    layer(x[:, :1], memory, cache=cache)
+    with pytest.raises(HeadwiseError, match=r"MemoryCache: memory_positions must be .*\[7\]"):
+        layer(x[:, 1:], memory_positions=told, cache=cache)
+    layer(x[:, 1:], memory_positions=torch.arange(7), cache=cache)
+    assert len(cache) == 2
+
+
+def test_queries_of_all_rows_and_of_each_follow_each_other():
+    layer, cache, x, memory = turning(), MemoryCache(), words(2, 4, 8), words(2, 6, 8)
+    layer(x[:, :1], memory, cache=cache)  # at 0 in both rows
+    layer(x[:, 1:3], positions=torch.tensor([[3, 4], [7, 9]]), cache=cache)
+    layer(x[:, 3:], positions=torch.tensor([20]), cache=cache)
+    assert cache.next_positions(1).tolist() == [[21], [21]]
+    cache.crop(2)
+    assert cache.next_positions(1).tolist() == [[4], [8]]
+    cache.crop(1)
+    assert cache.next_positions(1).tolist() == [[1], [1]]

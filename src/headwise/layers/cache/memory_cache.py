@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks import All, Causal, Mask, Prefix, SlidingWindow
-from headwise.core.shapes import described
+from headwise.core.shapes import check_positions, described
 from headwise.layers.cache.cached import Cached
 from headwise.layers.cache.checks import check_length
 from headwise.layers.cache.kv_cache import KVCache
@@ -33,7 +33,7 @@ class MemoryCache(KVCache):
         super().__init__()
         self._memory: Tensor | None = None
         self._version = 0
-        self._queries: tuple[Tensor, ...] = ()  # where they stood, a tensor for each call
+        self._queries: Tensor | None = None  # where they stood; one tensor, or each call would compile anew
         self._axes = 1
 
     @property
@@ -88,18 +88,22 @@ class MemoryCache(KVCache):
         """Where the next queries stand unless told: each row counts on from its last one."""
         along = torch.arange(length, device=device)
         along = along if axes == 1 else along[:, None].expand(length, axes)
-        return self._after(axes).to(along.device) + along if self._queries else along
+        return along if self._queries is None else self._after(self._queries, axes).to(along.device) + along
 
     def advance(self, positions: Int[Tensor, "*shape"], *, axes: int = 1) -> None:
         """Note that queries at these positions have read the memory."""
         self._axes = axes
         if self._length(positions):
-            self._queries = (*self._queries, positions)
+            known = self._queries
+            self._queries = positions if known is None else _joined(known, positions, self._along)
             self.seen += self._length(positions)
 
-    def check_positions(self, positions: Int[Tensor, "*shape"] | None) -> None:
+    def check_positions(self, positions: Int[Tensor, "*shape"] | None, *, batch: int, axes: int = 1) -> None:
         """Raise HeadwiseError if the memory's tokens are said to stand elsewhere than when it was stored."""
         known = self.read().positions
+        if positions is not None:
+            told = {"who": "MemoryCache", "what": "memory_positions"}
+            check_positions(positions, length=self._slots.count, batch=batch, axes=axes, **told)
         if positions is None or torch.compiler.is_compiling() or bool((positions == known).all()):
             return
         raise HeadwiseError(
@@ -130,17 +134,14 @@ class MemoryCache(KVCache):
     def crop(self, length: int) -> None:
         """Take back all but the first ``length`` queries; the memory stays."""
         check_length(length, 0, self.seen, who="MemoryCache")
-        while self.seen > length:
-            *rest, last = self._queries
-            kept = max(0, length - (self.seen - self._length(last)))
-            self.seen -= self._length(last) - kept
-            along = -1 if self._axes == 1 else -2
-            self._queries = (*rest, last.narrow(along, 0, kept)) if kept else tuple(rest)
+        if self._queries is not None:
+            self._queries = self._queries.narrow(self._along, 0, length) if length else None
+        self.seen = length
 
     def clear(self) -> None:
         """Forget the memory and the queries."""
         self._slots.stop = self._slots.start
-        self.seen, self._memory, self._queries = 0, None, ()
+        self.seen, self._memory, self._queries = 0, None, None
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was, its memory too."""
@@ -148,11 +149,9 @@ class MemoryCache(KVCache):
         if self._memory is not None:
             self._memory = self._memory.index_select(0, rows.to(self._memory.device))
             self._version = _version_of(self._memory)
-        one = 1 if self._axes == 1 else 2  # axes of positions that all rows share
-        self._queries = tuple(
-            at.index_select(0, rows.to(at.device)) if at.dim() > one and at.shape[0] > 1 else at
-            for at in self._queries
-        )
+        at, shared = self._queries, 1 if self._axes == 1 else 2  # axes of positions that all rows share
+        if at is not None and at.dim() > shared and at.shape[0] > 1:
+            self._queries = at.index_select(0, rows.to(at.device))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> MemoryCache:
         """Move and convert what is held, the memory that is known again too."""
@@ -160,17 +159,21 @@ class MemoryCache(KVCache):
         if self._memory is not None:
             self._memory = self._memory.to(device=device, dtype=dtype)
             self._version = _version_of(self._memory)
-        self._queries = tuple(at.to(device=device) for at in self._queries)
+        self._queries = None if self._queries is None else self._queries.to(device=device)
         return self
 
-    def _after(self, axes: int) -> Tensor:
+    @property
+    def _along(self) -> int:
+        """The axis of positions along which queries follow each other."""
+        return -1 if self._axes == 1 else -2
+
+    def _after(self, queries: Tensor, axes: int) -> Tensor:
         """One more than the last query's position, in each row."""
-        along = -1 if axes == 1 else -2
-        last = self._queries[-1].narrow(along, self._length(self._queries[-1]) - 1, 1)
+        last = queries.narrow(self._along, self._length(queries) - 1, 1)
         return last.amax(-1, keepdim=True) + 1 if axes > 1 else last + 1
 
     def _length(self, positions: Tensor) -> int:
-        return positions.shape[-1 if self._axes == 1 else -2]
+        return positions.shape[self._along]
 
     def _is_known(self, memory: Tensor, known: Tensor) -> bool:
         if memory is known and (torch.compiler.is_compiling() or _version_of(memory) == self._version):
@@ -182,6 +185,14 @@ class MemoryCache(KVCache):
 
     def _room(self, length: int) -> int:
         return length
+
+
+def _joined(before: Tensor, after: Tensor, along: int) -> Tensor:
+    """Positions of all rows together and of each row alike, one after the other."""
+    if before.dim() != after.dim() or before.shape[0] != after.shape[0]:
+        count = max(x.shape[0] if x.dim() > -along else 1 for x in (before, after))
+        before, after = (x.expand(count, *x.shape[along:]) for x in (before, after))
+    return torch.cat([before, after.to(before.device)], dim=along)
 
 
 def _version_of(memory: Tensor) -> int:

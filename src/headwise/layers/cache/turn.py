@@ -65,7 +65,7 @@ class Turn:
         self.cache.check_memory(self.raw)
         if not self.remembers:
             return self.raw, positions
-        self.cache.check_positions(positions)
+        self.cache.check_positions(positions, batch=self.x.shape[0], axes=self.axes)
         return self.x.new_zeros(self.x.shape[0], 0, memory_dim), None
 
     def store(

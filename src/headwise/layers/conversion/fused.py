@@ -33,8 +33,8 @@ def split_qkv(
     >>> [part.tolist() for part in split_qkv(rows, heads=2, order="groups")]
     [[0, 3], [1, 4], [2, 5]]
     """
-    heads, kv_heads, width = _sizes(fused, heads, kv_heads)
-    _check_order(order)
+    heads, kv_heads, width = _sizes(fused, heads, kv_heads, who="split_qkv")
+    _check_order(order, who="split_qkv")
     if order == "parts":
         first, second = heads * width, (heads + kv_heads) * width
         return fused[:first], fused[first:second], fused[second:]
@@ -50,9 +50,9 @@ def fuse_qkv(
     >>> fuse_qkv(torch.tensor([0, 3]), torch.tensor([1, 4]), torch.tensor([2, 5]), 2, order="groups")
     tensor([0, 1, 2, 3, 4, 5])
     """
-    _check_order(order)
+    _check_order(order, who="fuse_qkv")
     joined = torch.cat((q, k, v))
-    heads, kv_heads, width = _sizes(joined, heads, kv_heads)
+    heads, kv_heads, width = _sizes(joined, heads, kv_heads, who="fuse_qkv")
     if order == "parts":
         return joined
     groups = [part.reshape(kv_heads, -1, width, *part.shape[1:]) for part in (q, k, v)]
@@ -87,14 +87,14 @@ def qkv_order(
     )
 
 
-def _sizes(fused: Tensor, heads: int, kv_heads: int | None) -> tuple[int, int, int]:
+def _sizes(fused: Tensor, heads: int, kv_heads: int | None, *, who: str) -> tuple[int, int, int]:
     kv_heads = heads if kv_heads is None else kv_heads
     for what, size in (("heads", heads), ("kv_heads", kv_heads)):
-        check_positive(size, who="split_qkv", what=what)
+        check_positive(size, who=who, what=what)
     rows, parts = fused.shape[0] if fused.dim() else 0, heads + 2 * kv_heads
     if heads % kv_heads or not rows or rows % parts:
         raise HeadwiseError(
-            who="split_qkv",
+            who=who,
             what="the rows",
             expected=f"a multiple of {heads} + 2 * {kv_heads}, the heads of queries, keys and values",
             got=str(rows),
@@ -104,11 +104,11 @@ def _sizes(fused: Tensor, heads: int, kv_heads: int | None) -> tuple[int, int, i
     return heads, kv_heads, rows // parts
 
 
-def _check_order(order: object) -> None:
+def _check_order(order: object, *, who: str) -> None:
     if order in ("parts", "groups"):
         return
     raise HeadwiseError(
-        who="split_qkv",
+        who=who,
         what="order",
         expected="'parts' or 'groups'",
         got=repr(order),

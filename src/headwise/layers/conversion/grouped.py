@@ -24,7 +24,8 @@ def tiles_to_blocks(weight: Tensor, heads: int, kv_heads: int, *, dim: int = 0) 
     >>> tiles_to_blocks(torch.arange(6), heads=6, kv_heads=2)
     tensor([0, 2, 4, 1, 3, 5])
     """
-    return _regrouped(weight, heads, kv_heads, dim, (heads // max(kv_heads, 1), kv_heads))
+    given = (heads // max(kv_heads, 1), kv_heads)
+    return _regrouped(weight, heads, kv_heads, dim, given, who="tiles_to_blocks")
 
 
 def blocks_to_tiles(weight: Tensor, heads: int, kv_heads: int, *, dim: int = 0) -> Tensor:
@@ -33,7 +34,8 @@ def blocks_to_tiles(weight: Tensor, heads: int, kv_heads: int, *, dim: int = 0) 
     >>> blocks_to_tiles(torch.tensor([0, 2, 4, 1, 3, 5]), heads=6, kv_heads=2)
     tensor([0, 1, 2, 3, 4, 5])
     """
-    return _regrouped(weight, heads, kv_heads, dim, (kv_heads, heads // max(kv_heads, 1)))
+    given = (kv_heads, heads // max(kv_heads, 1))
+    return _regrouped(weight, heads, kv_heads, dim, given, who="blocks_to_tiles")
 
 
 def sharing(attend: Callable[[Tensor, Tensor, Tensor], Tensor], heads: int, kv_heads: int) -> Sharing:
@@ -48,7 +50,7 @@ def sharing(attend: Callable[[Tensor, Tensor, Tensor], Tensor], heads: int, kv_h
     >>> sharing(repeats, heads=6, kv_heads=2)
     'tiles'
     """
-    _check_share(heads, kv_heads)
+    _check_share(heads, kv_heads, who="sharing")
     numbers = torch.arange(kv_heads).float()[None, :, None, None].expand(1, kv_heads, 1, 2)
     read = attend(torch.zeros(1, heads, 1, 2), torch.zeros(1, kv_heads, 1, 2), numbers)
     found = read.flatten().view(-1, 2)[:, 0].round().long()
@@ -67,11 +69,13 @@ def sharing(attend: Callable[[Tensor, Tensor, Tensor], Tensor], heads: int, kv_h
     )
 
 
-def _regrouped(weight: Tensor, heads: int, kv_heads: int, dim: int, given: tuple[int, int]) -> Tensor:
-    _check_share(heads, kv_heads)
+def _regrouped(
+    weight: Tensor, heads: int, kv_heads: int, dim: int, given: tuple[int, int], *, who: str
+) -> Tensor:
+    _check_share(heads, kv_heads, who=who)
     if not -weight.dim() <= dim < weight.dim() or weight.shape[dim] % heads:
         raise HeadwiseError(
-            who="tiles_to_blocks",
+            who=who,
             what="the weight",
             expected=f"a multiple of {heads} heads along dim={dim}",
             got=f"of shape {list(weight.shape)}",
@@ -84,12 +88,12 @@ def _regrouped(weight: Tensor, heads: int, kv_heads: int, dim: int, given: tuple
     return weight.reshape(*before, *given, width, *after).transpose(dim, dim + 1).reshape(weight.shape)
 
 
-def _check_share(heads: int, kv_heads: int) -> None:
-    check_positive(heads, who="tiles_to_blocks", what="heads")
-    check_positive(kv_heads, who="tiles_to_blocks", what="kv_heads")
+def _check_share(heads: int, kv_heads: int, *, who: str) -> None:
+    check_positive(heads, who=who, what="heads")
+    check_positive(kv_heads, who=who, what="kv_heads")
     if heads % kv_heads:
         raise HeadwiseError(
-            who="tiles_to_blocks",
+            who=who,
             what="heads",
             expected=f"a multiple of kv_heads={kv_heads}",
             got=str(heads),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from torch import nn
@@ -79,7 +80,7 @@ def llama_attention(weights: Weights, config: object, layer: int = 0) -> MultiHe
     return filled(lambda: _attention(read, window)(width), weights, ATTENTION, who=read.who)
 
 
-def _attention(read: Configuration, window: int | None) -> partial[MultiHeadAttention]:
+def _attention(read: Configuration, window: int | None) -> Callable[[int], MultiHeadAttention]:
     heads, width = read.count("num_attention_heads"), read.count("hidden_size")
     head_dim = read.count("head_dim", default=width // heads)
     biased = read.who == "qwen2" or bool(read.get("attention_bias", default=False))
@@ -98,7 +99,7 @@ def _attention(read: Configuration, window: int | None) -> partial[MultiHeadAtte
             dropout=read.number("attention_dropout", default=0.0),
         )
 
-    return partial(layer)
+    return layer
 
 
 def _head_norm(read: Configuration, head_dim: int) -> HeadNorm | None:

@@ -33,7 +33,7 @@ def reorder_pairs(weight: Tensor, heads: int, *, to: Pairs, dims: int | None = N
     [0, 2, 1, 3, 4, 5]
     """
     check_pairs(to, who="reorder_pairs")
-    head_dim = _head_dim(weight, heads)
+    head_dim = _head_dim(weight, heads, who="reorder_pairs")
     dims = head_dim if dims is None else dims
     check_even(dims, who="reorder_pairs", what="dims")
     _check_inside(dims, head_dim)
@@ -68,12 +68,11 @@ def with_pairs(layer: MultiHeadAttention, to: Pairs) -> MultiHeadAttention:
             why="Others have no pairs, or pairs within the share of each axis",
             do="Leave the layer as it is",
         )
-    twin = copy.deepcopy(layer)
+    twin, turning = copy.deepcopy((layer, position))  # together, so that it is the twin's own
     if position.pairs == to:
         return twin
     dims = getattr(position, "dims", None)
-    twin.position = copy.deepcopy(position)
-    twin.position.pairs = to
+    turning.pairs = to
     for projection, heads in ((twin.query, twin.heads), (twin.key, twin.kv_heads)):
         _reorder(projection, heads, to, dims)
     if twin.head_norm is not None:
@@ -142,7 +141,7 @@ def pairs_of_weights(weights: Tensor | list[Tensor], heads: int) -> Pairs:
 
 
 def _row_lengths(weight: Tensor, heads: int) -> Tensor:
-    head_dim = _head_dim(weight, heads)
+    head_dim = _head_dim(weight, heads, who="pairs_of_weights")
     check_even(head_dim, who="pairs_of_weights")
     lengths: Tensor = torch.linalg.vector_norm(weight.detach().double().flatten(1), dim=1)
     return lengths.view(heads, head_dim)
@@ -154,12 +153,12 @@ def _reorder(part: nn.Module, heads: int, to: Pairs, dims: int | None) -> None:
         setattr(part, name, nn.Parameter(changed, requires_grad=parameter.requires_grad))
 
 
-def _head_dim(weight: Tensor, heads: int) -> int:
-    check_positive(heads, who="reorder_pairs", what="heads")
+def _head_dim(weight: Tensor, heads: int, *, who: str) -> int:
+    check_positive(heads, who=who, what="heads")
     if weight.dim() and weight.shape[0] and weight.shape[0] % heads == 0:
         return weight.shape[0] // heads
     raise HeadwiseError(
-        who="reorder_pairs",
+        who=who,
         what="the rows",
         expected=f"a multiple of heads={heads}",
         got=f"of shape {list(weight.shape)}",

@@ -29,7 +29,8 @@ def block_from_torch(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLa
     True
     """
     if type(layer) not in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
-        raise _another_class(layer, "an nn.TransformerEncoderLayer or an nn.TransformerDecoderLayer")
+        expected = "an nn.TransformerEncoderLayer or an nn.TransformerDecoderLayer"
+        raise _another_class(layer, expected, who="block_from_torch")
     around = PreNorm if layer.norm_first else PostNorm
     norms, rates = [layer.norm1, layer.norm2], [layer.dropout1.p, layer.dropout2.p]
     parts: list[nn.Module] = [attention_from_torch(layer.self_attn)]
@@ -57,7 +58,7 @@ def encoder_from_torch(stack: nn.TransformerEncoder) -> Encoder:
     True
     """
     if type(stack) is not nn.TransformerEncoder:
-        raise _another_class(stack, "an nn.TransformerEncoder")
+        raise _another_class(stack, "an nn.TransformerEncoder", who="encoder_from_torch")
     return _stack(Encoder, stack)
 
 
@@ -75,7 +76,7 @@ def decoder_from_torch(stack: nn.TransformerDecoder) -> Decoder:
     True
     """
     if type(stack) is not nn.TransformerDecoder:
-        raise _another_class(stack, "an nn.TransformerDecoder")
+        raise _another_class(stack, "an nn.TransformerDecoder", who="decoder_from_torch")
     return _stack(Decoder, stack)
 
 
@@ -91,9 +92,9 @@ def _mlp(layer: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> MLP:
     return mlp
 
 
-def _another_class(found: object, expected: str) -> HeadwiseError:
+def _another_class(found: object, expected: str, *, who: str) -> HeadwiseError:
     return HeadwiseError(
-        who="block_from_torch",
+        who=who,
         what="the layer",
         expected=expected,
         got=type(found).__name__,
