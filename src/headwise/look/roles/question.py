@@ -142,7 +142,6 @@ def by_distance(texts: Sequence[Items], roles: Sequence[Tensor]) -> list[Float[T
 class Unit:
     """Between what attention is read: tokens, or words."""
 
-    name: str
     read: Callable[[Tensor, Labelled], Tensor]
     sizes: Callable[[Labelled], Tensor]
 
@@ -152,8 +151,8 @@ def _of_words(weights: Float[Tensor, "head token token"], text: Labelled) -> Flo
     return (pieces / pieces.sum(1, keepdim=True)) @ (weights @ pieces.T)
 
 
-TOKENS = Unit("token", lambda weights, text: weights, lambda text: torch.ones(len(text)))
-WORDS = Unit("word", _of_words, lambda text: text.pieces.sum(1))
+TOKENS = Unit(lambda weights, text: weights, lambda text: torch.ones(len(text)))
+WORDS = Unit(_of_words, lambda text: text.pieces.sum(1))
 """Attention between words: the sum over the attended word's pieces, the mean over the attending one's."""
 
 
