@@ -8,6 +8,7 @@ import torch
 
 from headwise.annotations import AnnotatedText, Arc, Link, Word, read_conllu
 from headwise.core import HeadwiseError
+from headwise.experiments.roles.copied import copies
 from headwise.experiments.roles.halves import first_half
 from headwise.experiments.roles.probes import Sources, probes_of
 from headwise.experiments.roles.running import run_roles
@@ -101,6 +102,11 @@ def test_induction_of_smollm2():
     assert best.whole == pytest.approx(0.913, abs=0.04)
     assert best.control < 0.05
     assert {"14.3", "8.0"} <= {one.head for one in found["same token in a repeat"].heads}
+    assert [one.head for one in found["induction"].copies] == [one.head for one in found["induction"].heads]
+    writing = {one.head for one in found["induction"].copies if copies(one)}
+    assert {"18.6", "18.7"} <= writing
+    assert not {"17.3", "17.4", "17.5"} & writing
+    assert found["same token in a repeat"].copies == []
 
 
 @pytest.mark.parametrize("seed", [0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwise.experiments.result import Result
@@ -10,6 +10,8 @@ from headwise.experiments.result import Result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
+
+    from headwise.look.roles.copying import Copying
 
 NO_ROLE = "none"
 
@@ -45,7 +47,8 @@ class RoleResult:
 
     ``best`` is the head that scores highest on the first half of the texts, whether it holds the role or not.
     ``verdict`` is "held"; or "position" where nobody holds the role and the best head and a fixed distance
-    score alike, either at least four fifths of the other; or "none".
+    score alike, either at least four fifths of the other; or "none". ``copies`` says of a language model's
+    heads of induction how far they raise the logit of the token that they look at.
     """
 
     role: str
@@ -60,6 +63,7 @@ class RoleResult:
     best: HeadScore
     heads: list[HeadScore]
     verdict: str
+    copies: list[Copying] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from headwise.experiments.roles.battery import HeadScore, RoleResult
+from headwise.experiments.roles.copied import copies
 from headwise.experiments.roles.role_names import FAMILIES, group_of, short_name
 
 _HEADS = 3
@@ -57,6 +58,9 @@ def _lines(result: RoleResult) -> list[Text]:
         lines.append(_uncut(_scored(head, *(("", "") if place else (name, _baseline(head, result))))))
     if len(result.heads) > _HEADS:
         lines.append(_uncut(f"{'':<{_NAME}} and {len(result.heads) - _HEADS} more", style="dim"))
+    if result.copies:
+        said = [f"{one.head} {'yes' if copies(one) else 'no'} {number(one.score)}" for one in result.copies]
+        lines.append(Text(f"copies: {', '.join(said)}"))
     return lines
 
 

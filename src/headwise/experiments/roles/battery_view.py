@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headwise.experiments.roles.battery import Confirmation, RoleBattery
 from headwise.experiments.roles.battery_tables import held_table, not_held
+from headwise.experiments.roles.copied import LEAST
 from headwise.experiments.roles.head_grid import HeadGrid
 from headwise.experiments.text import page, paragraph
 
@@ -18,6 +19,10 @@ _NAMED = 5
 CAVEAT = (
     "A role says where a head looks, not why the model answered; heads were chosen on one half of the texts "
     "and are reported on the other."
+)
+COPIES = (
+    "copies: how far the head's own output raises the logit of the token that it looks at, in deviations "
+    f"above the mean of all logits. yes: at least {LEAST}, and more than of another token of the text."
 )
 
 
@@ -31,6 +36,8 @@ def view(result: RoleBattery) -> Group:
             held_table(held),
             paragraph(_columns()),
         ]
+    if any(role.copies for role in held):
+        blocks.append(paragraph(COPIES))
     blocks += _section(
         "Position only: a fixed distance gets nearly what the best head gets, or more:", result, "position"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import signature
 from itertools import accumulate
 
@@ -13,6 +14,7 @@ from headwise.core import HeadwiseError
 from headwise.experiments.progress import each
 from headwise.experiments.roles.battery import NO_ROLE, Confirmation, RoleBattery, RoleResult
 from headwise.experiments.roles.confirming import confirmation_of
+from headwise.experiments.roles.copied import copies_of
 from headwise.experiments.roles.deciding import decided, role_of_each
 from headwise.experiments.roles.halves import first_half
 from headwise.experiments.roles.leaving_out import left_out
@@ -64,6 +66,7 @@ def run_roles(
     run = _Run(model)
     found = [(probe, evidence) for probe, plan in plans for evidence in run.evidence(probe, plan)]
     results = [decided(evidence, run.heads, probe.data, len(found)) for probe, evidence in found]
+    results = [run.with_copies(one, probe) for one, (probe, _) in zip(results, found, strict=True)]
     of_heads = role_of_each(results, run.heads)
     missing = left_out(results, sources, roles)
     return RoleBattery(
@@ -108,6 +111,11 @@ class _Run:
             return found
         control = plan_of(probe.controls, probe.questions, only=[role.name for role in plan.roles])
         return [one.beside(other) for one, other in zip(found, self._read(control, probe), strict=True)]
+
+    def with_copies(self, result: RoleResult, probe: Probe) -> RoleResult:
+        """The result with what its heads write, where that can be asked."""
+        found = copies_of(self.model, result, probe, self._run, self.mixing or {}, len(self.sizes))
+        return replace(result, copies=found)
 
     def _read(self, plan: Plan, probe: Probe) -> list[Evidence]:
         if not plan.roles:

@@ -39,7 +39,7 @@ class Copying:
 def copying(
     model: nn.Module,
     heads: Iterable[HeadLike],
-    texts: Sequence[Labelled],
+    texts: Iterable[Labelled],
     items_of: Callable[[Labelled], Items],
     run: Callable[[Labelled], object],
     *,
