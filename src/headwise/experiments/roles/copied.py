@@ -17,7 +17,7 @@ from headwise.look.roles.copying import Copying, copying
 from headwise.look.roles.links import INDUCTION, links_of
 from headwise.models import TextModel
 
-MOST_HEADS = 10
+MOST_HEADS, MOST_TEXTS = 10, 6  # 300 rows: a score is then known to about 0.07
 LEAST = 0.5  # deviations above the mean logit; a convention, as the other bars
 _NORMAL_95 = 1.96  # standard errors
 
@@ -41,7 +41,7 @@ def copies_of(
     mixing: Mapping[str, Float[Tensor, "model_dim mixed"]],
     layers: int,
 ) -> list[Copying]:
-    """``U W_o^h o_i`` of up to 10 heads that hold induction, the best first, on the second half of the texts.
+    """``U W_o^h o_i`` of up to 10 heads that hold induction, the best first, on 6 texts of the second half.
 
     ``mixing`` is what mixes each layer's heads, by the name of the layer, as ``output_weights`` finds it.
     Empty for any other role, for a model that is no language model or shows no output embedding ``U``, and
@@ -63,7 +63,9 @@ def copies_of(
         return []
     heads = [score.head for score in result.heads[:MOST_HEADS]]
     second = ~first_half([text.notes.document for text in probe.texts])
-    texts = each(list(compress(probe.texts, second)), f"{model.name}: what heads of induction write")
+    texts = each(
+        list(compress(probe.texts, second))[:MOST_TEXTS], f"{model.name}: what heads of induction write"
+    )
     return copying(
         model.network,
         heads,
