@@ -36,7 +36,7 @@ def result(role, *heads):
     ]
     best = HeadScore("0.0", 0.1, 0.0, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1.0, held=False)
     return RoleResult(
-        role, "family", "Why?", "", 1, 1, "", 0.5, 0.1, best, scores, "held" if heads else "none"
+        role, "family", "Why?", "", 1, 1, "", "", 0.5, 0.1, best, scores, "held" if heads else "none"
     )
 
 
