@@ -27,7 +27,7 @@ def view(result: RoleBattery) -> Group:
     held = [role for role in result.roles if role.verdict == "held"]
     if held:
         blocks += [
-            Text("Roles that heads hold, the best on the half on which they were chosen first:"),
+            Text("Roles that heads hold, in the order in which they were chosen:"),
             held_table(held),
             paragraph(_columns()),
         ]
