@@ -175,3 +175,9 @@ def test_the_model_runs_as_it_always_does(minilm):
         run_roles(minilm, roles=["meaning"])
         after = minilm.network(input_ids=ids).last_hidden_state
     assert torch.equal(before, after)
+
+
+def test_sense_pairs_have_words_as_units():
+    """50 words in 214 pairs: senses of a word stand in the same frames beside the same control."""
+    (meaning,) = run_roles(open_text_model(), roles=["meaning"]).roles
+    assert (meaning.texts, meaning.units) == (214, "50 documents")
