@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from headwise.look.roles.example import example
+from headwise.look.roles.tokens import SEGMENT_ASKED as SEGMENT
 from headwise.look.roles.tokens import TOKENS_ASKED
 from tests.look.roles.by_hand import EXACT, seen
 
-FIRST, SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST, SEGMENT = TOKENS_ASKED
+FIRST, SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST = TOKENS_ASKED
 MAP = [
     [0.1, 0.2, 0.3, 0.4],
     [0.5, 0.1, 0.3, 0.1],
