@@ -57,6 +57,7 @@ from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.roles.alignment import alignment_of_speech
 from headwise.experiments.roles.given_files import sources_from
+from headwise.experiments.roles.leaving_out import check_known
 from headwise.experiments.roles.reactions import MappedReaction, map_reactions
 from headwise.experiments.roles.running import run_roles
 from headwise.experiments.roles.tokenised import is_causal, tokenised
@@ -699,6 +700,7 @@ BAD_CALLS = {
     "trees for no words": (lambda tmp: parse("\n"), "silver_trees: the text must be at least one word, got '\\n'"),
     "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be a sense pair file that can be read, got 'none.tsv'", "No such file"),
     "a role that is none": (lambda tmp: run_roles(open_text_model(), roles=["grammar"]), "roles: a role must be one of position, ", "got 'grammar'", "need a treebank"),
+    "a role of too few texts": (lambda tmp: check_known(["sinks"], [], known={"sinks": 12}, causal=False), "roles: the texts with rows for 'sinks' must be at least 20, got 12", "Give more text"),
     "a text of too many tokens": (lambda tmp: tokenised(Endless(), [AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")], causal=False), "roles: a text must be at most 512 tokens, got 513 at a.conllu:3", "Split it"),
     "a model whose tokens do not attend": (lambda tmp: is_causal(Deaf()), "roles: the model must be one whose tokens attend to each other, got 'deaf'", "headwise inspect"),
     "links that are none": (lambda tmp: alignment([]), "alignment: the links must be at least one sure link in the texts, got none in 0 texts"),

@@ -111,6 +111,13 @@ def test_a_token_of_no_word_is_of_no_speaker():
     assert seen(text, [row] * 6, SEGMENT) == {"own segment": exactly(2, score, 2 * 0.5)}
 
 
+def test_words_of_no_segment_are_nobodys():
+    """Speakers x, nobody, y, y: row 2 has its own 3 against 1, which is nobody's, so nothing is asked."""
+    text = example("a b c d", segments=("x", "", "y", "y"))
+    assert seen(text, MAP, SEGMENT) == {}
+    assert seen(example("a b c d", segments=("x", "x", "", "")), MAP, SEGMENT) == {}
+
+
 @pytest.mark.parametrize("question", [SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST, SEGMENT])
 def test_what_a_text_does_not_have_is_not_asked(question):
     assert seen(example("a b c d"), MAP, question) == {}
