@@ -78,16 +78,17 @@ def decided(evidence: Evidence, names: Sequence[str], data: str, roles_asked: in
 
 
 def _chance(evidence: Evidence, asked: np.ndarray) -> np.ndarray:
-    """p of the heads that are asked for, against the best of all heads."""
-    everything = evidence.everything
-    by_sign = chance_of_best(evidence.excess(everything))
+    """p of the heads that are asked for, against the best of all heads.
+
+    The bound is by text: by chance, targets are dealt out anew in each, so that texts of one document are
+    independent whatever a head does there. Signs are by document, as all else that a document shares is.
+    """
+    by_sign = chance_of_best(evidence.excess(evidence.everything))
     if evidence.controlled:  # a text and its control could be swapped: signs are exact
         return by_sign
-    score, control = (
-        evidence.by_unit(sums[RAW][:, asked], everything) for sums in (evidence.score, evidence.control)
-    )
+    score, control = (sums[RAW][:, asked] for sums in (evidence.score, evidence.control))
     by_bound = np.ones(len(asked))
-    by_bound[asked] = chernoff_bound(score, control, evidence.by_unit(evidence.counts, everything))
+    by_bound[asked] = chernoff_bound(score, control, evidence.counts)
     return np.maximum(by_sign, by_bound * len(asked))
 
 
