@@ -137,7 +137,7 @@ from headwise.look import (
 from headwise.look.recordings.kept import Kept
 from headwise.look.recordings.recording import Layer
 from headwise.look.recordings.sums import Sums
-from headwise.look.roles.alignment import alignment
+from headwise.look.roles.alignment import LinkedText, alignment
 from headwise.look.roles.copying import copying
 from headwise.look.roles.example import example
 from headwise.look.roles.tokens import first_token
@@ -704,6 +704,7 @@ BAD_CALLS = {
     "a text of too many tokens": (lambda tmp: tokenised(Endless(), [AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")], causal=False), "roles: a text must be at most 512 tokens, got 513 at a.conllu:3", "Split it"),
     "a model whose tokens do not attend": (lambda tmp: is_causal(Deaf()), "roles: the model must be one whose tokens attend to each other, got 'deaf'", "headwise inspect"),
     "links that are none": (lambda tmp: alignment([]), "alignment: the links must be at least one sure link in the texts, got none in 0 texts"),
+    "a link from no row": (lambda tmp: alignment([LinkedText(TOKENS, torch.tensor([[2, 0]]))]), "alignment: a link of text 0 must be a row from 0 to 1 and a key of 0 or more, got (2, 0)"),
     "speech of two words": (lambda tmp: alignment_of_speech(Says(name="tiny", encode=lambda sound, text: {"decoder_input_ids": torch.zeros(1, 4)}), x, "a b"), "tiny: the text must be at least 3 tokens, got 2"),
     "atoms from nowhere": (lambda tmp: map_reactions(Says(encode=lambda text: EncodedText(["C"], [(0, 1)], {})), [MappedReaction("", "C", (0,))]), "map_reactions: the origins of product atoms must be 0 numbers of reactant atoms of the same element, below 1, got (0,) for 'C'"),
     "trees for no text": (lambda tmp: sources_from(pipeline="tiny"), "roles: the pipeline for trees must be given with a text, got 'tiny'"),

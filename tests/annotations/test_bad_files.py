@@ -26,6 +26,10 @@ BAD_TREEBANKS = {
     "a range elsewhere": ([row(1), row("3-4"), row(2, head=1)], "a.conllu:2: the id must be 2, got '3-4'"),
     "a range backwards": ([row(1), row("2-1")], "a.conllu:2: the id must be 2, got '2-1'"),
     "an empty node elsewhere": ([row(1), row("5.1")], "a.conllu:2: the id must be 2, got '5.1'"),
+    "a range without a word": ([*GOOD, row(1), row(2, head=1), row("3-4")], "a.conllu:6: the words of a multiword token must be in the sentence, up to 4, got no word 3. The line of a range"),
+    "a range of one word of two": ([row("1-2"), row(1)], "a.conllu:1: the words of a multiword token must be in the sentence, up to 2, got no word 2"),
+    "a range twice": ([row("1-2"), row("1-2"), row(1), row(2, head=1)], "a.conllu:2: the id must be 1, got '1-2'"),
+    "empty nodes alone": ([*GOOD, row("0.1")], "a.conllu:4: the sentence must be at least one word, got empty nodes alone. A tree has words"),
     "no head": ([*GOOD, row(1, head="_")], "a.conllu:4: the head must be a word's number, or 0, got '_'"),
     "a head below the root": ([row(1, head=-1)], "a.conllu:1: the head must be a word's number, or 0, got '-1'"),
     "a head out of range": ([row(1, head=3), row(2)], "a.conllu:1: the head must be from 0 to 2, got 3. The sentence"),
@@ -42,6 +46,10 @@ BAD_TREEBANKS = {
     "text between brackets": (entity("(7)8"), "a.conllu:5: Entity must be", "got '(7)8'. Text stands outside of the brackets"),
     "empty brackets": (entity("()"), "a.conllu:5: Entity must be", "got '()'"),
     "a head word outside": (entity("(7-a-b-c-d-2-coref)"), "a.conllu:5: the head word of entity 7 must be from 1 to 1, a word of the mention, got '2'"),
+    "a second part alone": (entity("(7[2/2]-a)"), "a.conllu:5: Entity must be all parts of a mention, in order, within a sentence, got '(7[2/2]-a'. Part 2 of 2 does not follow a part 1"),
+    "a part beyond the last": (entity("(7[1/2]-a)(7[3/2]-a)"), "a.conllu:5: Entity must be all parts", "got '(7[3/2]-a'. Part 3 of 2 does not follow a part 2"),
+    "a first part alone": (entity("(7[1/2]-a)"), "a.conllu:5: Entity must be all parts", "Part 2 of 2 stands nowhere in this sentence"),
+    "an empty node that opens": ([row(1), row("1.1", misc="Entity=(7-a"), row(2, head=1)], "a.conllu:2: Entity must be brackets that pair", "Entity 7 begins here and ends nowhere"),
     "a head word of no number": (entity("(7-a-b-c-d-x-coref)"), "a.conllu:5: the head word of entity 7 must be", "got 'x'"),
 }  # fmt: skip
 

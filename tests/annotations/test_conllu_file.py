@@ -55,6 +55,25 @@ def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(tmp_path):
     assert read_conllu(path) == [plain]
 
 
+def test_brackets_on_empty_nodes_are_read_and_zeros_are_left_out(tmp_path):
+    """A zero opens a mention of the three that follow it; another zero is a mention alone."""
+    lines = [
+        "# global.Entity = eid-etype-head-other",
+        row(1, "Said"),
+        row("1.1", "_", "_", "_", "Entity=(e1-a-3-"),
+    ]
+    lines += [
+        row(2, "the", 3),
+        row(3, "man", 1, misc="Entity=e1)"),
+        row("3.1", "_", "_", "_", "Entity=(e1-a-1-)"),
+    ]
+    [sentence] = read_conllu(treebank(tmp_path, *lines))
+    assert sentence.text == "Said the man"
+    assert [word.text for word in sentence.words] == ["Said", "the", "man"]
+    assert sentence.arcs == (Arc(1, 2, "dep"), Arc(2, 0, "dep"))
+    assert sentence.mentions == (Mention("e1", 1, 3, 2),)
+
+
 # English Web Treebank, development part, sentences of 5 to 30 words: the share of the commonest offset from a
 # word to its head, measured by other code than this; subtypes (nsubj:pass) counted with their relation
 OFFSETS = {"obj": 0.351, "det": 0.597, "case": 0.390, "nsubj": 0.344, "nmod": 0.236}

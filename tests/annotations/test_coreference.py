@@ -23,6 +23,48 @@ def test_the_head_field_is_found_by_its_name():
     assert mentions("(e3-person", "e3)", fields="eid-etype") == (Mention("e3", 0, 2, 1),)  # the last word
 
 
+CORPUS = "eid-etype-head-other"
+
+
+def test_the_parts_of_a_mention_are_one_mention_whose_head_counts_over_the_parts():
+    """Words 0, 1 and 3, 4, with word 2 between them: the third of the mention is word 3."""
+    apart = ["(e1[1/2]-person-3-", "e1[1/2])", "(e2-place-1-)", "(e1[2/2]-person-3-", "e1[2/2])"]
+    assert mentions(*apart, fields=CORPUS) == (Mention("e1", 0, 5, 3), Mention("e2", 2, 3, 2))
+    again = mentions("(e1[1/2]-person-1-)", "", "(e1[2/2]-person-1-)", "(e1-person-1-)", fields=CORPUS)
+    assert again == (Mention("e1", 0, 3, 0), Mention("e1", 3, 4, 3))  # one entity
+
+
+def test_parts_of_two_mentions_of_one_entity_are_not_mixed():
+    """The mention of two parts stands within the gap of the one of three."""
+    apart = ["(e1[1/3]-a-3)", "(e1[1/2]-b-2)", "(e1[2/3]-a-3)", "(e1[2/2]-b-2)", "(e1[3/3]-a-3)"]
+    assert mentions(*apart, fields=CORPUS) == (Mention("e1", 0, 5, 4), Mention("e1", 1, 4, 3))
+
+
+def nodes(*pairs, **options):
+    """Brackets, each with whether it is on an empty node."""
+    return mentions_of([Marked(*pair[:1], 1, *pair[1:]) for pair in pairs], path="a", **options)
+
+
+def test_empty_nodes_are_counted_for_the_head_and_are_no_words():
+    """word, empty, word, word: the fourth node is word 2."""
+    opened_on_one = nodes(("",), ("(e1-a-3-", True), ("",), ("e1)",), fields=CORPUS)
+    assert opened_on_one == (Mention("e1", 1, 3, 2),)
+    closed_on_one = nodes(("(e1-a-1-",), ("e1)", True), ("(e2-a-1-)",), fields=CORPUS)
+    assert closed_on_one == (Mention("e1", 0, 1, 0), Mention("e2", 1, 2, 1))
+
+
+def test_an_empty_node_is_no_head_and_no_mention():
+    """The last word of the mention stands for it; alone, it has no word that could."""
+    found = nodes(("",), ("(e1-a-1-", True), ("",), ("e1)(e2-b-1-)",), ("(e1-a-1-)", True), fields=CORPUS)
+    assert found == (Mention("e1", 1, 3, 2), Mention("e2", 2, 3, 2))
+
+
+def test_head_goes_before_minspan_and_an_empty_field_says_nothing():
+    both = "eid-etype-minspan-head"
+    assert mentions("(e1-a-1,2-2", "e1)", fields=both) == (Mention("e1", 0, 2, 1),)
+    assert mentions("(e1-a-", "e1)", fields="eid-etype-minspan") == (Mention("e1", 0, 2, 1),)
+
+
 def text(*words, document="d", **labels):
     placed = tuple(Word(word, 2 * at, 2 * at + 1) for at, word in enumerate(words))
     return AnnotatedText(" ".join(words), placed, f"{document}:1", document, **labels)

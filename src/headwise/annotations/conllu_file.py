@@ -15,10 +15,11 @@ from headwise.annotations.trees import Attached, arcs_of
 def read_conllu(path: str | Path) -> list[AnnotatedText]:
     """The sentences of a CoNLL-U file, with trees, parts of speech, coreference and speakers.
 
-    Only the basic tree is read: lines of multiword tokens (``3-4``) and of empty nodes (``8.1``) are left
-    out. The text is made of the words' forms, spaced as the file says (``SpaceAfter=No``) but for words
-    such as ``do`` ``n't``, which ``written`` keeps apart. Relations are as in the file, with
-    subtypes (``obl:tmod``).
+    Only the basic tree is read: lines of multiword tokens (``3-4``) are left out, and of empty nodes
+    (``8.1``) only the brackets of ``Entity`` are read; mentions that are nothing but empty nodes are left
+    out, as no token stands for them. The text is made of the words' forms, spaced as the file says
+    (``SpaceAfter=No``) but for words such as ``do`` ``n't``, which ``written`` keeps apart. Relations are as
+    in the file, with subtypes (``obl:tmod``).
     Source: Universal Dependencies, the format CoNLL-U.
 
     Raises HeadwiseError, with the file and the line, if the file is not CoNLL-U in UTF-8, or a tree is
@@ -38,14 +39,15 @@ def read_conllu(path: str | Path) -> list[AnnotatedText]:
     name = Path(path).name
     document, documents, fields = name, 0, GUM_FIELDS
     sentences = []
-    for comments, rows in sentences_of(text_of(path, kind="CoNLL-U").split("\n"), path=path):
+    for sentence in sentences_of(text_of(path, kind="CoNLL-U").split("\n"), path=path):
+        comments, rows = sentence.comments, sentence.rows
         if "newdoc" in comments or "newdoc id" in comments:
             documents += 1
             document = comments.get("newdoc id") or f"{name} {documents}"
         fields = comments.get("global.Entity") or fields
         text, words = written((row.columns[FORM], row.space_after) for row in rows)
         classes = tuple(row.columns[UPOS] for row in rows)
-        marked = [Marked(_entity(row.columns[MISC]), row.line) for row in rows]
+        marked = [Marked(_entity(node.columns[MISC]), node.line, node.empty) for node in sentence.nodes]
         attached = [Attached(row.head, row.columns[DEPREL], row.line) for row in rows]
         sentences.append(
             AnnotatedText(

@@ -14,19 +14,28 @@ ID, FORM, UPOS, HEAD, DEPREL, MISC = 0, 1, 3, 6, 7, 9
 
 
 class Row(NamedTuple):
-    """A word's columns, its line in the file, its head, and whether the file has a space after it."""
+    """A word's columns, its line in the file, its head, and whether the file has a space after it.
+
+    An ``empty`` node (``8.1``) is no word of the text: it has no head, and nothing is written there.
+    """
 
     columns: list[str]
     line: int
     head: int
     space_after: bool
+    empty: bool = False
 
 
 class Sentence(NamedTuple):
-    """What the comments say, by key, and the words of the basic tree."""
+    """What the comments say, by key, and the words with the empty nodes between them, in their order."""
 
     comments: dict[str, str]
-    rows: list[Row]
+    nodes: list[Row]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The words of the basic tree."""
+        return [row for row in self.nodes if not row.empty]
 
 
 def sentences_of(lines: Sequence[str], *, path: str | Path) -> Iterator[Sentence]:
@@ -48,7 +57,12 @@ def sentences_of(lines: Sequence[str], *, path: str | Path) -> Iterator[Sentence
             comments = [grammar.parse_pair_value(text[1:]) for text, _ in block if text.startswith("#")]
             words = [(text, line) for text, line in block if not text.startswith("#")]
             if words:
-                yield Sentence({key: said or "" for key, said in comments}, list(_rows(words, path, grammar)))
+                nodes = list(_nodes(words, path, grammar))
+                if all(node.empty for node in nodes):
+                    got, line = "empty nodes alone", words[0][1]
+                    what, expected, why = "the sentence", "at least one word", "A tree has words"
+                    raise bad_line(path, line, what=what, expected=expected, got=got, why=why)
+                yield Sentence({key: said or "" for key, said in comments}, nodes)
             block = []
 
 
@@ -67,22 +81,24 @@ def _grammar() -> Any:  # noqa: ANN401 - a module
     return parser
 
 
-def _rows(block: Sequence[tuple[str, int]], path: str | Path, grammar: Any) -> Iterator[Row]:  # noqa: ANN401
-    """The words, without the lines of multiword tokens (3-4) and of empty nodes (8.1)."""
-    wanted, last_of_range, space_after_range = 1, 0, True
+def _nodes(block: Sequence[tuple[str, int]], path: str | Path, grammar: Any) -> Iterator[Row]:  # noqa: ANN401
+    """The words and empty nodes (8.1), without the lines of multiword tokens (3-4)."""
+    wanted, last_of_range, space_after_range, range_line = 1, 0, True, 0
     for text, line in block:
         columns = _columns(text, line, path)
         number = _parsed(grammar, "id", columns[ID])
         space = "SpaceAfter=No" not in columns[MISC].split("|")
         kind = number[1] if isinstance(number, tuple) else "word"
-        if kind == "-" and number[0] == wanted:
-            last_of_range, space_after_range = number[2], space
+        if kind == "-" and number[0] == wanted > last_of_range:
+            last_of_range, space_after_range, range_line = number[2], space, line
         elif kind == "word" and number == wanted:
             if number <= last_of_range:
                 space = space_after_range and number == last_of_range
             yield Row(columns, line, _head(columns[HEAD], line, path, grammar), space)
             wanted += 1
-        elif kind != "." or number[0] != wanted - 1:
+        elif kind == "." and number[0] == wanted - 1:
+            yield Row(columns, line, 0, space_after=False, empty=True)
+        else:
             raise bad_line(
                 path,
                 line,
@@ -91,6 +107,15 @@ def _rows(block: Sequence[tuple[str, int]], path: str | Path, grammar: Any) -> I
                 got=repr(columns[ID]),
                 why="Words count up from 1 in each sentence, and an empty line parts sentences",
             )
+    if last_of_range >= wanted:
+        raise bad_line(
+            path,
+            range_line,
+            what="the words of a multiword token",
+            expected=f"in the sentence, up to {last_of_range}",
+            got=f"no word {wanted}",
+            why="The line of a range stands before the words that it is written for",
+        )
 
 
 def _columns(text: str, line: int, path: str | Path) -> list[str]:

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 import torch
 
-from headwise.core import AttentionMap
+from headwise.core import AttentionMap, HeadwiseError
 from headwise.look.roles.alignment import LinkedText, alignment, chosen_keys
 from tests.look.roles.test_monotonicity import map_of
 
@@ -103,3 +103,15 @@ def test_links_stay_in_their_group_and_text():
     # two pairs, each as found or swapped: all right in a quarter
     share = alignment([mixed], draws=1500).accuracy_p.item()
     assert share == pytest.approx(0.25, abs=4 * math.sqrt(3 / 16 / 1500) + 1 / 1500)
+
+
+@pytest.mark.parametrize(("row", "key"), [(3, 0), (-1, 0), (0, -1)])
+@pytest.mark.parametrize("kind", ["sure", "possible"])
+def test_a_link_to_what_is_not_there_is_refused(row, key, kind):
+    links = {"sure": [[0, 0]], "possible": [[0, 0]]}
+    links[kind] = [[0, 0], [row, key]]
+    good = text([0, 1, 2], sure=[[0, 0]])
+    with pytest.raises(
+        HeadwiseError, match=rf"a link of text 1 must be a row from 0 to 2 .*got \({row}, {key}\)"
+    ):
+        alignment([good, text([0, 1, 2], **links)], draws=1)

@@ -88,7 +88,8 @@ def alignment_of_speech(
 
     Without a text, the model first writes down what it hears, always taking the likeliest token. Queries are
     the tokens of the text, in order, without the start tokens; keys the frames that the sound fills. The null
-    puts the tokens in random order: p is against the best of all decoder heads.
+    lets each step from a token to the next go either way: p is against the best of all decoder heads, and
+    under six tokens are too few for 5 %.
 
     Raises HeadwiseError if the sound does not suit the model, if there are fewer than three tokens, or if no
     cross-attention was seen.

@@ -80,7 +80,10 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
     ``accuracy = |A and S| / linked rows`` counts rows with a sure link; the error rate of the links ``A``
     that a head makes is ``AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)``: Och & Ney 2003, Computational
     Linguistics 29(1), section 5.1. Standard errors leave out one text at a time, or one row where there is
-    one text only (Efron & Stein 1981, jackknife). Raises HeadwiseError where no text has a sure link.
+    one text only (Efron & Stein 1981, jackknife).
+
+    Raises HeadwiseError where no text has a sure link, or a link names a row that its text does not have, or
+    a key below 0.
 
     >>> right, wrong = [0, 1, 2], [1, 2, 0]
     >>> text = LinkedText(torch.tensor([right, wrong]), sure=torch.tensor([[0, 0], [1, 1], [2, 2]]))
@@ -97,6 +100,8 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
             why="There is nothing that a head could get right",
             do="Give links as pairs of a row of chosen and a key",
         )
+    for number, text in enumerate(texts):
+        _check_links(text, number)
     gold = [_Gold(text) for text in texts]
     starts = torch.tensor([0, *(text.chosen.shape[1] for text in texts)]).cumsum(0).tolist()
 
@@ -111,6 +116,21 @@ def alignment(texts: Sequence[LinkedText], *, draws: int = DRAWS, seed: int = 0)
     p = p_of_best(value, best_by_chance(figures, _dealt(texts, draws, seed)))
     rows = int(sum((links.links > 0).sum() for links in gold))
     return Alignment(value[0], error[0], p[0], 0.0 - value[1], error[1], p[1], rows, len(texts))
+
+
+def _check_links(text: LinkedText, number: int) -> None:
+    rows = text.chosen.shape[1]
+    for links in (text.sure, text.possible):
+        for row, key in [] if links is None else links.tolist():
+            if not 0 <= row < rows or key < 0:
+                raise HeadwiseError(
+                    who="alignment",
+                    what=f"a link of text {number}",
+                    expected=f"a row from 0 to {rows - 1} and a key of 0 or more",
+                    got=str((row, key)),
+                    why="Links are pairs of a row of chosen and a key, both counted from 0",
+                    do="Correct the link, or leave it out",
+                )
 
 
 class _Gold:

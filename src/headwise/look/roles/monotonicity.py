@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from headwise.core import AttentionMap
-from headwise.look.roles.best_of_heads import DRAWS, best_by_chance, orders, p_of_best
+from headwise.look.roles.best_of_heads import DRAWS, best_by_chance, p_of_best
 
 _ROUNDINGS = 8  # of a weight: exp, sum, division and a few in the score
 
@@ -22,7 +23,8 @@ class Monotonicity:
     ``correlation`` is Spearman's, from -1 (backwards) to 1; 0 for a centre that stays where it is. ``rising``
     is the share of steps from a query to the next in which the centre does not go back: also 1 for a centre
     that stays, so read it beside the other. Each comes with its standard error and a one-sided p against the
-    best of all heads on queries in random order. ``rows`` counts the queries of each head.
+    best of all heads whose centres take the same steps each way at random. ``rows`` counts the queries of
+    each head.
     """
 
     correlation: Float[Tensor, " heads"]
@@ -71,21 +73,32 @@ def monotonicity(found: Float[Tensor, "heads query"], *, draws: int = DRAWS, see
 
     Give all heads that the best is sought among, of all layers, together. Spearman 1904; the standard error
     ``(1 - r^2) sqrt((1 + r^2 / 2) / (n - 3))`` from Bonett & Wright 2000, Psychometrika 65, eq. (3), of rows
-    taken as independent. Neighbouring queries are not quite, so the null's p is the safer reading.
+    taken as independent: too small where neighbouring queries look at neighbouring places.
+
+    The null keeps that nearness: ``c*_i = c_0 + sum_{j <= i} s_j (c_j - c_{j-1})``, each ``s_j`` 1 or -1 at
+    random and the same for all heads. It assumes that steps are as likely to go forwards as backwards,
+    whatever came before. Queries in random order would assume independent centres, and take every walk for
+    order (Granger & Newbold 1974, Journal of Econometrics 2). Where centres are independent p is too large,
+    never too small: a drift that is less than what one step varies by is not found. With ``n`` queries p is
+    at least ``2^(1 - n)``, so under six are never enough for 5 %. Fisher 1935, The Design of Experiments,
+    section 21 (signs).
 
     >>> m = monotonicity(torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [3.0, 2.0, 2.0, 1.0, 1.0, 0.0]]))
     >>> m.correlation[0].item(), round(m.correlation[1].item(), 4), m.rising.tolist()
     (1.0, -0.971, [1.0, 0.4])
     """
     whole, seen = found.double(), ~found.isnan()
-    ranks, rows = average_ranks(whole), seen.sum(-1)
-    own = _centred(ranks, seen)
+    rows, steps = seen.sum(-1), _steps(whole)
 
-    def figures(order: Tensor) -> Tensor:
-        return torch.stack([_correlation(own[:, order], seen[:, order]), _rising(ranks[:, order])])
+    def figures(centre: Tensor) -> Tensor:
+        ranks = average_ranks(centre)
+        return torch.stack([_correlation(_centred(ranks, seen), seen), _rising(ranks)])
 
-    value = figures(torch.arange(found.shape[1]))
-    p = p_of_best(value, best_by_chance(figures, orders(found.shape[1], draws, seed)))
+    def walked(signs: Tensor) -> Tensor:
+        return figures((signs.to(steps) * steps).cumsum(-1).masked_fill(~seen, torch.nan))
+
+    value = figures(whole)
+    p = p_of_best(value, best_by_chance(walked, _signs(found.shape[1], draws, seed)))
     r, rising = value
     error = (1 - r**2) * ((1 + r**2 / 2) / (rows - 3).where(rows > 3, torch.nan)).sqrt()
     of_rising = (rising * (1 - rising) / (rows - 1).where(rows > 1, torch.nan)).sqrt()
@@ -119,11 +132,28 @@ def _correlation(own: Tensor, seen: Tensor) -> Tensor:
     return torch.where(size > 0, (own * order).sum(-1) / size.where(size > 0, 1.0), 0.0).clamp(-1, 1)
 
 
+def _before(x: Tensor) -> Tensor:
+    """For each place the last one before it that holds a number; -1 where there is none."""
+    last = torch.where(x.isnan(), -1, torch.arange(x.shape[1], device=x.device)).cummax(-1).values
+    return torch.nn.functional.pad(last, (1, 0), value=-1)[:, :-1]
+
+
+def _steps(centre: Tensor) -> Tensor:
+    """``c_i - c_j``, j the last query before i that has a centre; 0 where there is no step."""
+    before = _before(centre)
+    return (centre - centre.gather(-1, before.clamp(min=0))).masked_fill(before < 0, 0.0).nan_to_num(0.0)
+
+
+def _signs(length: int, draws: int, seed: int) -> Iterator[Int[Tensor, " length"]]:
+    """1 or -1 for each query, the same ones for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(draws):
+        yield 2 * torch.randint(2, (length,), generator=generator) - 1
+
+
 def _rising(ranks: Tensor) -> Tensor:
     """The share of steps that do not go back, over rows without a centre; 0 where there is no step."""
-    seen = ~ranks.isnan()
-    last = torch.where(seen, torch.arange(ranks.shape[1], device=ranks.device), -1).cummax(-1).values
-    before = torch.nn.functional.pad(last, (1, 0), value=-1)[:, :-1]
-    steps = seen & (before >= 0)
+    before = _before(ranks)
+    steps = ~ranks.isnan() & (before >= 0)
     rises = steps & (ranks >= ranks.gather(-1, before.clamp(min=0)))
     return rises.sum(-1).double() / steps.sum(-1).clamp(min=1)
