@@ -3,8 +3,9 @@
     python benchmarks/every_encoding.py [--quick] [--compiled] [--memory]
 
 A causal layer of model_dim 512 and 8 heads, float32. Times are ratios to the layer without positions in the
-same round. ``--compiled`` compiles every layer first, which takes a C++ compiler and minutes. ``--memory``
-runs 32,768 tokens through each encoding in a process of its own, which takes minutes too.
+same round. ``--compiled`` lets torch compile each layer, beside one without positions; that takes a C++
+compiler and a minute or two for each, so lines come as they are measured. ``--memory`` runs 32,768 tokens
+through each encoding in a process of its own, which takes minutes too.
 """
 
 from __future__ import annotations
@@ -93,29 +94,64 @@ def layer_and_call(name: str, length: int):
     return layer, lambda x: layer(x, positions=positions)
 
 
-def timings(sizes, compiled: bool) -> dict[str, dict[str, dict]]:
+def timings(sizes) -> dict[str, dict[str, dict]]:
     """Ratios to no encoding, by size: forward, and forward with backward."""
     import torch
     from peers import Contender
     from rounds import forward_times, training_times
 
     torch.manual_seed(0)
-    if compiled:  # all layers share their code, and beyond 8 kinds of it torch stops compiling in silence
-        torch._dynamo.config.cache_size_limit = 8 * len(NAMES)
     found = {}
     for batch, length, rounds in sizes:
-        contenders = []
-        for name in NAMES:
-            layer, call = layer_and_call(name, length)
-            contenders.append(Contender(name, layer, torch.compile(call) if compiled else call))
+        contenders = [Contender(name, *layer_and_call(name, length)) for name in NAMES]
         x = torch.randn(batch, length, MODEL_DIM)
-        size = f"({batch}, {length:,}){' compiled' if compiled else ''}"
+        size = f"({batch}, {length:,})"
         print(f"{size}: {len(NAMES)} encodings, {rounds} rounds", file=sys.stderr, flush=True)
         found[size] = {
             "forward": forward_times(contenders, x, rounds, time.perf_counter),
             "forward and backward": training_times(contenders, x, rounds, time.perf_counter),
         }
     return found
+
+
+def show_compiled(sizes) -> None:
+    """Compiled layers over none, compiled, and over themselves as they are: a line each, as they come."""
+    import torch
+    from peers import Contender
+    from rounds import forward_times, training_times
+
+    print("compiled: forward and with backward, over none compiled (over itself not compiled); to compile")
+    for batch, length, rounds in sizes:
+        x = torch.randn(batch, length, MODEL_DIM)
+        for name in NAMES[1:]:
+            torch.manual_seed(0)
+            torch.compiler.reset()
+            layers = {one: layer_and_call(one, length) for one in ("none", name)}
+            contenders = [
+                Contender(one, layer, torch.compile(call, dynamic=False))
+                for one, (layer, call) in layers.items()
+            ]
+            started = time.perf_counter()
+            for contender in contenders:
+                with torch.no_grad():
+                    contender.call(x)
+                contender.call(x.clone().requires_grad_()).sum().backward()
+            seconds = time.perf_counter() - started
+            contenders.append(Contender("as it is", *layers[name]))
+            forward, training = (
+                times(contenders, x, rounds, time.perf_counter) for times in (forward_times, training_times)
+            )
+            cells = "  ".join(f"{_over_none(of)} ({_over_itself(of)})" for of in (forward, training))
+            print(f"({batch}, {length:,}) {name:16} {cells}  {seconds:4.0f} s", flush=True)
+
+
+def _over_none(times) -> str:
+    return f"{list(times.values())[1].ratio.median:5.2f}"
+
+
+def _over_itself(times) -> str:
+    _, compiled, plain = times.values()
+    return f"{compiled.seconds.median / plain.seconds.median:.2f}"
 
 
 def show_peaks(length: int) -> None:
@@ -132,15 +168,19 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a small size and few rounds: does it run?")
-    parser.add_argument("--compiled", action="store_true", help="compile every layer first")
+    parser.add_argument("--compiled", action="store_true", help="let torch compile the layers")
     parser.add_argument("--memory", action="store_true", help="peak memory on a long input")
     arguments = parser.parse_args()
     if arguments.memory:  # first: it wants a process that has not imported torch
         show_peaks(2048 if arguments.quick else LONG)
         return 0
+    sizes = QUICK if arguments.quick else SIZES
+    if arguments.compiled:
+        show_compiled(sizes)
+        return 0
     from tables import show_ratios
 
-    for size, times in timings(QUICK if arguments.quick else SIZES, arguments.compiled).items():
+    for size, times in timings(sizes).items():
         show_ratios(f"Over no encoding, causal, {size}", times)
     return 0
 

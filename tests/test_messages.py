@@ -10,8 +10,17 @@ from unittest import mock
 import pytest
 import torch
 
-from headwise.annotations import AnnotatedText, Word, read_conllu, read_labels, silver_trees, words_of_tokens
-from headwise.annotations.senses import read_sense_pairs
+from headwise.annotations import (
+    AnnotatedText,
+    Link,
+    Word,
+    read_conllu,
+    read_labels,
+    read_sense_pairs,
+    silver_trees,
+    words_of_tokens,
+    words_with_tokens,
+)
 from headwise.check import Claims
 from headwise.check import layer as check_layer
 from headwise.check import model as check_model
@@ -48,6 +57,7 @@ from headwise.experiments.inside.subject import Subject
 from headwise.experiments.named import named_position
 from headwise.experiments.roles.alignment import alignment_of_speech
 from headwise.experiments.roles.given_files import sources_from
+from headwise.experiments.roles.leaving_out import check_known
 from headwise.experiments.roles.reactions import MappedReaction, map_reactions
 from headwise.experiments.roles.running import run_roles
 from headwise.experiments.roles.tokenised import is_causal, tokenised
@@ -301,6 +311,11 @@ def folder(tmp, *files):
     for name in files:
         (tmp / name).write_text("{}")
     return str(tmp)
+
+
+def written_to(path, content):
+    path.write_text(content)
+    return path
 
 
 def parse(text="words", trees=True):
@@ -678,11 +693,14 @@ BAD_CALLS = {
     "a treebank that is none": (lambda tmp: read_conllu(folder(tmp, "a") + "/a"), "a:1: the line must be 10 columns, got 1", "Correct the line"),
     "a missing file of labels": (lambda tmp: read_labels(tmp / "no.json"), "no.json:1: the file must be a JSON file that can be read, got 'no.json'", "No such file or directory"),
     "a word without a token": (lambda tmp: words_of_tokens([(0, 0)], AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")), "a.conllu:3: word 1 of 1, 'a', must be one that a token covers, got no token for characters 0 to 0"),
+    "labels that one token covers": (lambda tmp: words_with_tokens([(0, 2)], AnnotatedText("ab", (Word("a", 0, 1), Word("b", 1, 2)), "mine.json:3", "a", links=(Link("x", 0, (1,)),))), "mine.json:3: a token must be of one labelled word, got one that covers both 'a' and 'b'", "Label one span around both"),
+    "labels nested without end": (lambda tmp: read_labels(written_to(tmp / "a.json", "[" * 100_000)), "a.json:1: the text must be JSON, got too many lists or objects within each other"),
     "no spaCy": (lambda tmp: parse_without_spacy(), "silver_trees: spacy must be installed, got no such package", "pip install spacy"),
     "a pipeline without a parser": (lambda tmp: parse(trees=False), "silver_trees: the pipeline must be one with a parser, got 'tiny'"),
     "trees for no words": (lambda tmp: parse("\n"), "silver_trees: the text must be at least one word, got '\\n'"),
     "sense pairs that are not there": (lambda tmp: read_sense_pairs(tmp / "none.tsv"), "none.tsv:1: the file must be a sense pair file that can be read, got 'none.tsv'", "No such file"),
     "a role that is none": (lambda tmp: run_roles(open_text_model(), roles=["grammar"]), "roles: a role must be one of position, ", "got 'grammar'", "need a treebank"),
+    "a role of too few texts": (lambda tmp: check_known(["sinks"], [], known={"sinks": 12}, causal=False), "roles: the texts with rows for 'sinks' must be at least 20, got 12", "Give more text"),
     "a text of too many tokens": (lambda tmp: tokenised(Endless(), [AnnotatedText("a", (Word("a", 0, 1),), "a.conllu:3", "a")], causal=False), "roles: a text must be at most 512 tokens, got 513 at a.conllu:3", "Split it"),
     "a model whose tokens do not attend": (lambda tmp: is_causal(Deaf()), "roles: the model must be one whose tokens attend to each other, got 'deaf'", "headwise inspect"),
     "links that are none": (lambda tmp: alignment([]), "alignment: the links must be at least one sure link in the texts, got none in 0 texts"),

@@ -6,8 +6,10 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from headwise.annotations.senses import COLUMNS, SensePair, read_sense_pairs, sense_pairs
+from headwise.annotations import Link, SensePair, read_sense_pairs, sense_pairs
+from headwise.annotations.senses import COLUMNS
 from headwise.errors import HeadwiseError
+from headwise.experiments.roles.sense_texts import sense_texts
 from headwise.models import open_text_model
 
 PAIRS = sense_pairs()
@@ -195,3 +197,19 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
     (tmp_path / "bytes.tsv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(HeadwiseError, match=r"bytes\.tsv:1: the text must be UTF-8, got the byte 0xff"):
         read_sense_pairs(tmp_path / "bytes.tsv")
+
+
+@pytest.mark.parametrize(
+    ("frame", "cue", "link"),
+    [
+        ("After the {} they ran to the bank.", "credit card", Link("meaning", 7, (2,))),
+        ("After the {} they ran to the river-bank sign.", "loan", Link("meaning", 9, (2,))),
+        ("After the {} they saw the bank's sign.", "loan", Link("meaning", 6, (2,))),
+    ],
+)
+def test_cue_and_word_are_one_word_each_however_they_are_written(frame, cue, link, tmp_path):
+    file = tmp_path / "mine.tsv"
+    file.write_text(with_frame(frame, cue=cue))
+    cues, controls = sense_texts(read_sense_pairs(file))
+    assert (cues[1].links, controls[1].links) == ((link,), (link,))
+    assert [cues[1].words[at].text for at in (link.query, *link.keys)] == ["bank", cue]

@@ -1,5 +1,7 @@
 """Parts of an attention map, and what holds of it whatever is read: O(n) memory, no gradient, no change."""
 
+import math
+
 import pytest
 import torch
 
@@ -184,3 +186,23 @@ def test_its_picture():
     assert str(p).splitlines()[-1] == "and 2 more heads"
     assert str(p).splitlines()[2].split() == ["@"] * 4
     assert p._repr_html_().count("<svg") == 6
+
+
+def test_entropy_of_the_largest_scores():
+    """A hidden key's score, the lowest number, is infinitely far from them, and 0 times that is no number."""
+    q, k = torch.full((1, 1, 2, 1), 1e19), torch.full((1, 1, 2, 1), 2e19)
+    p = AttentionMap(q, k, mask=Causal(), scale=1.0)
+    expected = torch.tensor([0.0, math.log(2)])
+    assert torch.allclose(p.entropy()[0, 0], expected)
+    assert torch.allclose(p.statistics().entropy[0, 0], expected)
+
+
+def test_entropy_of_one_key_that_takes_nearly_all():
+    """Small and far from zero scores: ``- p log p - (1 - p) log (1 - p)`` to float32's rounding."""
+    q, k = torch.ones(1, 1, 1, 1), torch.tensor([4096.0, 4080.0]).view(1, 1, 2, 1)
+    rest = 1 / (1 + math.exp(16))
+    expected = -rest * math.log(rest) - (1 - rest) * math.log1p(-rest)
+    found = AttentionMap(q, k, scale=1.0).entropy().item()
+    unit = torch.finfo(torch.float32).eps / 2
+    # p_j (m - s_j) is right to a few roundings; log max p is as near as 1 - p can be
+    assert abs(found - expected) <= 8 * unit * expected + unit

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from headwise.core import Causal, Documents, Explicit, Padding, Prefix, SlidingWindow
+from headwise.layers import ALiBi, MultiHeadAttention
 from tests.layers.encodings import ENCODINGS, layer_with, words
 
 LENGTH = 12
@@ -74,3 +75,22 @@ def test_lengths_do_not_compile_anew(name, mask):
         x = words(2, length, 8)
         torch.testing.assert_close(compiled(x), layer(x), **CLOSE)
     assert len(graphs) == 1
+
+
+def test_a_long_input_compiles_to_few_blocks():
+    """Each block is compiled by itself, so that the small ones of plain code took minutes at 4,096 tokens."""
+    calls = []
+
+    def counting(graph, inputs):
+        names = [str(node.target) for node in graph.graph.nodes]
+        calls.append(sum("scaled_dot_product_attention" in name for name in names))
+        return graph.forward
+
+    layer = MultiHeadAttention(64, 8, position=ALiBi(8), mask=Causal())
+    x = torch.randn(1, 2048, 64)
+    with torch.no_grad():
+        found = torch.compile(layer, fullgraph=True, backend=counting, dynamic=False)(x)
+        expected = layer(x)
+    assert calls == [2048 // 512]  # 8 heads of 512 x 2,048 scores are 2^23
+    # every output is a mean of values of about 1, in another order
+    torch.testing.assert_close(found, expected, rtol=0.0, atol=64 * torch.finfo(torch.float32).eps)

@@ -22,6 +22,18 @@ def words_of_tokens(spans: Sequence[tuple[int, int]], text: AnnotatedText) -> li
     >>> words_of_tokens([(0, 0), (0, 2), (2, 7), (7, 12), (0, 0)], text)
     [-1, 0, 0, 1, -1]
     """
+    owners = owners_of(spans, text)
+    _check_all_found(owners, text)
+    return owners
+
+
+def owners_of(spans: Sequence[tuple[int, int]], text: AnnotatedText) -> list[int]:
+    """The same, where words may be left without a token.
+
+    >>> from headwise.annotations import Word
+    >>> owners_of([(0, 2)], AnnotatedText('."', (Word(".", 0, 1), Word('"', 1, 2)), "typed:1", "typed"))
+    [0]
+    """
     owners: list[int] = []
     first = 0
     for start, stop in spans:
@@ -41,12 +53,21 @@ def words_of_tokens(spans: Sequence[tuple[int, int]], text: AnnotatedText) -> li
             if shared > most:
                 owner, most = number, shared
         owners.append(owner)
-    _check_all_found(owners, text)
     return owners
 
 
+def words_without_token(owners: Sequence[int], text: AnnotatedText) -> list[int]:
+    """The words that no token belongs to.
+
+    >>> from headwise.annotations import Word
+    >>> words_without_token([0], AnnotatedText('."', (Word(".", 0, 1), Word('"', 1, 2)), "typed:1", "typed"))
+    [1]
+    """
+    return sorted(set(range(len(text.words))) - set(owners))
+
+
 def _check_all_found(owners: Sequence[int], text: AnnotatedText) -> None:
-    lost = sorted(set(range(len(text.words))) - set(owners))
+    lost = words_without_token(owners, text)
     if lost:
         word = text.words[lost[0]]
         raise HeadwiseError(

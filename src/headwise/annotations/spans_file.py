@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from headwise.annotations.annotated_text import AnnotatedText, Link, Word
 from headwise.annotations.label_file import bad_line, text_of
+from headwise.annotations.plain_words import words_around
 
-PIECES = re.compile(r"\w+|[^\w\s]")
+_SPACE = " \t\n"
 Span = tuple[int, int]
 FORM = 'as in {"text": "A cat ran. It hid.", "links": [{"label": "who", "from": [11, 13], "to": [[2, 5]]}]}'
 
@@ -29,7 +30,7 @@ def read_labels(path: str | Path) -> list[AnnotatedText]:
     - ``"document"``, if wanted: the name of what it is part of.
 
     A span is ``[start, stop]``, in characters of the text from 0, ``stop`` the first behind it. Each span of
-    a link is one word, however long; the rest of the text is cut at white space and around punctuation.
+    a link is one word, however long; the rest of the text is cut into those of ``plain_words``.
 
     Raises HeadwiseError, with the file and the line the object begins on, if the file is no JSON, or an
     object is not of that form, or spans of links overlap.
@@ -58,35 +59,47 @@ class _Place(NamedTuple):
         why = f"Labels stand {FORM}"
         return bad_line(self.path, self.line, what=what, expected=expected, got=said, why=why)
 
+    def no_json(self, got: str, why: str) -> Exception:
+        return bad_line(self.path, self.line, what="the text", expected="JSON", got=got, why=why)
+
 
 def _objects(content: str, path: str | Path) -> Iterator[tuple[Any, int]]:
     """Each object of the file, in a list or not, with the line it begins on."""
-    at, counted, line = _after_gap(content, 0), 0, 1
-    listed = content[at] == "["
-    if listed:
-        _decoded(json.loads, content, path)  # all of it, since the way through it below sees no lost comma
-        at += 1
-    while (at := _after_gap(content, at)) < len(content) and not (listed and content[at] == "]"):
+    at, counted, line, gap = _after(_SPACE, content, 0), 0, 1, _SPACE
+    if content.startswith("[", at):
+        with _refusing(_Place(path, content.count("\n", 0, at) + 1)):
+            json.loads(content, parse_int=str)  # all of it, since the way through it below sees no lost comma
+        at, gap = at + 1, _SPACE + ","
+    while (at := _after(gap, content, at)) < len(content) and not (gap != _SPACE and content[at] == "]"):
         line += content.count("\n", counted, at)
         counted = at
-        given, at = _decoded(json.JSONDecoder().raw_decode, content, path, at)
+        with _refusing(_Place(path, line)):
+            given, at = json.JSONDecoder().raw_decode(content, at)
+            json.dumps(given, ensure_ascii=False).encode()
         yield given, line
 
 
-def _after_gap(content: str, at: int) -> int:
-    while at < len(content) and content[at] in " ,\t\n":
+def _after(gap: str, content: str, at: int) -> int:
+    while at < len(content) and content[at] in gap:
         at += 1
     return at
 
 
-def _decoded(decode: Callable[..., Any], content: str, path: str | Path, *at: int) -> Any:  # noqa: ANN401
+@contextmanager
+def _refusing(place: _Place) -> Iterator[None]:
+    """Whatever can be wrong with JSON, and with what it says, as a line about the place."""
     try:
-        return decode(content, *at)
+        yield
     except json.JSONDecodeError as error:
-        got = f"a fault at column {error.colno}"
-        raise bad_line(
-            path, error.lineno, what="the text", expected="JSON", got=got, why=error.msg
-        ) from error
+        place = place._replace(line=error.lineno)
+        raise place.no_json(f"a fault at column {error.colno}", error.msg) from error
+    except RecursionError as error:
+        raise place.no_json("too many lists or objects within each other", "Labels need few") from error
+    except UnicodeEncodeError as error:
+        half = repr(error.object[error.start])
+        raise place.no_json(f"{half}, half a character", "Two of such codes make one character") from error
+    except ValueError as error:  # a number of more digits than Python reads
+        raise place.no_json("a number of thousands of digits", "Numbers count characters") from error
 
 
 def _text(given: Any, place: _Place) -> AnnotatedText:  # noqa: ANN401
@@ -139,12 +152,7 @@ def _words(text: str, spans: set[Span], place: _Place) -> list[Word]:
     for (_, stop), later in pairwise(ordered):
         if later[0] < stop:
             raise place.bad("the spans of links", "equal or apart, since each is one word", list(later))
-    words, before = [], 0
-    for start, stop in [*ordered, (len(text), len(text))]:
-        words += [Word(piece.group(), *piece.span()) for piece in PIECES.finditer(text, before, start)]
-        words += [Word(text[start:stop], start, stop)] if start < stop else []
-        before = stop
-    return words
+    return words_around(text, ordered)
 
 
 def _segments(given: list[Any], words: list[Word], place: _Place, text: str) -> tuple[str, ...]:

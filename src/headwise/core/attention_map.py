@@ -106,7 +106,7 @@ class AttentionMap:
 
     def entropy(self) -> Float[Tensor, "batch heads query"]:
         """``- sum_j p_ij log p_ij`` in nats: 0 for one key, ``log n`` for n keys evenly."""
-        return self._of_rows(lambda piece: piece.entropy())
+        return self._of_rows(lambda piece: piece.entropy)
 
     def received(self) -> Float[Tensor, "batch heads key"]:
         """``sum_i p_ij``: how much attention each key gets from all queries together."""

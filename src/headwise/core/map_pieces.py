@@ -12,8 +12,8 @@ from torch import Tensor
 from headwise.core.block import Scores
 from headwise.core.map_scores import MapScores, Memory
 
-_PIECE_ELEMENTS = 2**21  # 8 MiB in float32: measured faster than half of it at 8,192 keys, no slower at 2,048
-_CACHED_ELEMENTS = 2**17  # what passes over a piece take at once
+_PIECE_ELEMENTS = 2**22  # 16 MiB in float32: measured faster than half of it, at 2,048 keys and at 8,192
+_CACHED_ELEMENTS = 2**18  # of the scores that several operations pass over one after the other
 _FEWEST_ROWS, _MOST_ROWS = 16, 128
 _PIECE_ELEMENTS_CUDA, _MOST_ROWS_CUDA = 2**26, 1024
 
@@ -33,13 +33,8 @@ class Piece:
     log_normalizer: Float[Tensor, "batch heads rows"]
     mass: Float[Tensor, "batch heads rows"]
     """What a row adds up to: 1, or less with sinks, or 0 if it sees nothing."""
-
-    def entropy(self) -> Float[Tensor, "batch heads rows"]:
-        """``- sum_j p_ij log p_ij``, where 0 log 0 is 0."""
-        rows, tiny = self.weights.flatten(0, 2), torch.finfo(self.weights.dtype).tiny
-        at_once = len(rows) if rows.is_cuda else _CACHED_ELEMENTS // max(1, rows.shape[1])
-        sums = [part.clamp(min=tiny).log_().mul_(part).sum(-1) for part in torch.split(rows, max(1, at_once))]
-        return 0.0 - torch.cat(sums).view_as(self.mass)
+    entropy: Float[Tensor, "batch heads rows"]
+    """``- sum_j p_ij log p_ij``, where 0 log 0 is 0."""
 
 
 @torch.no_grad()
@@ -69,9 +64,9 @@ def pieces_of(
     for some in _split(rows, made, most):
         with torch._C.DisableTorchFunction():  # whoever watches a model must not take this for its attention
             block, scores = made.of(some)
-        weights = scores.softmax(-1) if memory is None else _softmax(scores, memory)
+        weights = torch.empty_like(scores) if memory is None else memory.of(scores.shape)
         of_sinks = None if sinks is None else sinks[:, :, block.rows]
-        yield _piece(some, block.columns, scores, weights, of_sinks)
+        yield _piece(some, block.columns, scores, weights, of_sinks, bounded=made.bounded)
 
 
 def _split(rows: Tensor, made: MapScores, most: int) -> Iterator[Tensor]:
@@ -89,25 +84,47 @@ def _split(rows: Tensor, made: MapScores, most: int) -> Iterator[Tensor]:
         done += len(some)
 
 
-def _softmax(scores: Tensor, memory: Memory) -> Tensor:
-    return torch.softmax(scores, -1, out=memory.of(scores.shape))
-
-
-def _piece(rows: Tensor, columns: slice, scores: Tensor, weights: Tensor, sinks: Tensor | None) -> Piece:
+def _piece(
+    rows: Tensor, columns: slice, scores: Tensor, weights: Tensor, sinks: Tensor | None, *, bounded: bool
+) -> Piece:
+    """A piece of those scores, whose memory is used up; the weights are written into ``weights``."""
     lowest = torch.finfo(scores.dtype).min
     if not scores.shape[-1]:
         none = scores.new_full((*scores.shape[:-1], 1), lowest)
-        return replace(_piece(rows, columns, none, none.softmax(-1), sinks), weights=weights)
-    largest, largest_weight = scores.amax(-1), weights.amax(-1)
+        return replace(_piece(rows, columns, none, none.clone(), sinks, bounded=True), weights=weights)
+    largest, largest_weight, apart = _softmax(scores, weights, bounded=bounded)
     empty = largest <= lowest
     log_normalizer = (largest - largest_weight.log()).masked_fill_(empty, -torch.inf)
     mass = torch.ones_like(largest).masked_fill_(empty, 0.0)
+    entropy = apart - largest_weight.log()
     if sinks is not None:
         of_keys = log_normalizer
         log_normalizer = torch.logaddexp(of_keys, sinks)
         mass = (of_keys - log_normalizer).exp().masked_fill_(empty, 0.0)
         weights *= mass[..., None]
-    elif empty.any():
+        entropy = entropy * mass - torch.special.xlogy(mass, mass)
+    if empty.any():
         weights.masked_fill_(empty[..., None], 0.0)
-    largest = largest.masked_fill(empty, -torch.inf)
-    return Piece(rows, columns, weights, largest, largest_weight * mass, log_normalizer, mass)
+        entropy, largest = entropy.masked_fill(empty, 0.0), largest.masked_fill(empty, -torch.inf)
+    return Piece(rows, columns, weights, largest, largest_weight * mass, log_normalizer, mass, entropy)
+
+
+def _softmax(scores: Tensor, weights: Tensor, *, bounded: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Writes the softmax into ``weights``; returns each row's ``max_j s_j``, ``max_j p_j`` and
+    ``sum_j p_j (max_i s_i - s_j)``.
+
+    As ``log p_j = s_j - max_i s_i + log max_i p_i``, the entropy needs no logarithm of each weight.
+    """
+    several = scores.shape[:-1].numel() if scores.is_cuda else max(1, _CACHED_ELEMENTS // scores.shape[-1])
+    lowest = torch.finfo(scores.dtype).min
+    found = []
+    parts = (torch.split(x.flatten(0, -2), several) for x in (scores, weights))
+    for some, out in zip(*parts, strict=True):
+        largest = some.amax(-1, keepdim=True)
+        torch.softmax(some, -1, out=out)
+        some -= largest
+        if not bounded:
+            some.clamp_(min=lowest)  # from a very large number even the lowest differs by infinity
+        found.append(torch.cat([largest, out.amax(-1, keepdim=True), some.mul_(out).sum(-1, True)], dim=-1))
+    largest, largest_weight, apart = torch.cat(found).view(*scores.shape[:-1], 3).unbind(-1)
+    return largest, largest_weight, apart.neg()

@@ -107,11 +107,12 @@ def is_run(rows: Int[Tensor, " rows"]) -> bool:
 
 
 def _is_bounded(q: Tensor, k: Tensor, scale: float) -> bool:
-    """Whether no product can overflow: false for NaN and infinity too."""
+    """Whether no product overflows, nor the lowest number less a product: false for NaN and infinity too."""
     if not (q.numel() and k.numel()):
         return True
     largest = [max(abs(float(end)) for end in torch.aminmax(x)) for x in (q, k)]
-    return q.shape[-1] * abs(scale) * largest[0] * largest[1] < torch.finfo(torch.float32).max
+    kind = torch.finfo(torch.float32)
+    return q.shape[-1] * abs(scale) * largest[0] * largest[1] < kind.max * kind.eps / 4
 
 
 def _hide(scores: Tensor, visible: Tensor | None, *, bounded: bool) -> None:

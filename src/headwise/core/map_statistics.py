@@ -155,7 +155,7 @@ def _of_rows(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
     on_first = piece.weights[..., 0].clone() if first else torch.zeros_like(piece.mass)
     largest = (piece.largest_weight, piece.largest_score)
     beside = _beside(piece, first_slot)
-    return piece.entropy(), *largest, piece.log_normalizer, *beside, on_first
+    return piece.entropy, *largest, piece.log_normalizer, *beside, on_first
 
 
 def _beside(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:

@@ -33,6 +33,7 @@ def role(name, family, *heads, verdict=None, by="always -1", data="dev.conllu", 
         data=data,
         rows=rows,
         texts=100,
+        units="100 texts",
         baseline_name=by,
         least=0.0,
         margin=0.1,
@@ -86,5 +87,5 @@ def battery(roles=ROLES, of_heads=None, **changed):
 
 WHAT = "loss on the repeat, nats per token"
 INDUCTION_REMOVED = Confirmation(
-    "induction", [f"18.{head}" for head in range(7)], WHAT, 2.7, 12.64, [3.56, 2.59, 2.97]
+    "induction", [f"18.{head}" for head in range(7)], WHAT, 2.7, 12.64, [3.56, 2.59, 2.97], 7
 )

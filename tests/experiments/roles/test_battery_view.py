@@ -144,9 +144,21 @@ def test_a_terminal_with_colours_has_them_in_the_grid(capsys):
 def test_a_confirmation_stands_beside_random_heads():
     assert (
         "induction without 18.0, 18.1, 18.2, 18.3, 18.4 and 2 more loss on the repeat, nats per token: 2.700 "
-        "before, 12.640 without them, 3.040 without as many random heads of the same layers (2.590 to 3.560, "
-        "3 draws)."
+        "before, 12.640 without them, 3.040 without as many random heads of the same layers that do not "
+        "hold the role (2.590 to 3.560, 3 draws)."
     ) in flat(battery(confirmed=[INDUCTION_REMOVED]))
+
+
+def test_a_confirmation_says_that_too_few_other_heads_are_left():
+    def said(**changed):
+        return flat(battery(confirmed=[replace(INDUCTION_REMOVED, **changed)]))
+
+    assert "3.040 without only 2, as there are no more, random heads of the same layers" in said(
+        random_heads=2
+    )
+    assert "3.040 without only 1, as there is no more, random heads" in said(random_heads=1)
+    none = said(random_heads=0, random=[])
+    assert "12.640 without them; no other heads of these layers are left to compare with." in none
 
 
 def test_what_was_left_out_the_caveat_and_the_coverage_end_the_page():

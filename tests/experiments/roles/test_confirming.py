@@ -36,7 +36,7 @@ def result(role, *heads):
     ]
     best = HeadScore("0.0", 0.1, 0.0, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 1.0, held=False)
     return RoleResult(
-        role, "family", "Why?", "", 1, 1, "", 0.5, 0.1, best, scores, "held" if heads else "none"
+        role, "family", "Why?", "", 1, 1, "", "", 0.5, 0.1, best, scores, "held" if heads else "none"
     )
 
 
@@ -184,3 +184,19 @@ def test_smollm2_needs_its_induction_heads_to_repeat(smollm2):
     )
     assert found.before < 4.0
     assert found.without > 3.0 + found.random[0]
+
+
+def test_random_heads_do_not_hold_the_role(minilm):
+    """Layer 0 has one head of four that does not hold it, and two are removed; layer 1 has none left."""
+    model = causal_model(minilm)
+    probe = Probe("", sentences(model, causal=True), [SYNTAX])
+    held = result(OBJECTS, "0.0", "0.1", "1.0", "0.3", "1.1", "1.2", "1.3")
+    found = confirmation_of(model, held, probe, [4, 4], draws=5, most=3)
+    places = [(text.ids, [at for at, word in enumerate(text.words.tolist()) if word in words])
+              for text, words in ((probe.texts[1], (2,)), (probe.texts[3], (2, 3)))]  # fmt: skip
+    only = loss_at(without_columns(model, llama_matrix, [(0, 2)], 8), places)
+    assert found.heads == ["0.0", "0.1", "1.0"]
+    assert (found.random, found.random_heads) == ([pytest.approx(only, rel=EXACT)], 1)
+    all_of_it = result(OBJECTS, *(f"1.{head}" for head in range(4)))
+    none = confirmation_of(model, all_of_it, probe, [4, 4], draws=5, most=1)
+    assert (none.random, none.random_heads) == ([], 0)

@@ -109,7 +109,6 @@ def test_where_one_distance_is_nearly_always_right_it_is_called_position(governo
     found = syntax({2: 0.95, 3: 0.05}, governors)
     objects = found["obj, dependent to head"]
     assert (objects.best.head, objects.best.score) == ("0.1", 1.0)
-    assert objects.best.p < 0.05
     assert not objects.heads
     assert objects.verdict == "position"
     assert held(found) == {"token at -2": ["0.2"], "nearby": ["0.2"]}

@@ -1,6 +1,7 @@
 """The battery on trained models: what is known of their heads comes out, and of random weights nothing."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from headwise.annotations import AnnotatedText, Arc, Link, Word, read_conllu
 from headwise.core import HeadwiseError
 from headwise.experiments.roles.copied import copies
 from headwise.experiments.roles.halves import first_half
+from headwise.experiments.roles.leaving_out import check_known, left_out
 from headwise.experiments.roles.probes import Sources, probes_of
 from headwise.experiments.roles.running import run_roles
 from headwise.experiments.roles.tokenised import is_causal, tokenised
@@ -137,6 +139,76 @@ def test_own_labels(minilm):
     assert (result.verdict, result.baseline_name) == ("position", "always -1")
 
 
+def test_position_is_read_on_the_packages_sentences_where_the_users_are_few(minilm):
+    few = small_sentences()[:12]
+    probes = probes_of(minilm, [Sources("few", few)], causal=False, seed=0)
+    asked = {(probe.data, question.family) for probe in probes for question in probe.questions}
+    package = "214 sentences of headwise (few has 12 of 5 to 30 words; 20 are needed)"
+    assert {(package, "position"), (package, "sinks"), (package, "tokens"), ("few", "syntax")} <= asked
+    enough = probes_of(minilm, [Sources("enough", small_sentences())], causal=False, seed=0)
+    assert not any("of headwise" in probe.data for probe in enough)
+    [result] = run_roles(minilm, [Sources("few", few)], roles=["previous token"]).roles
+    assert result.data == package
+
+
+def test_a_probe_says_how_many_sentences_it_reads(minilm):
+    sentences = small_sentences()
+    short = [replace(one, words=one.words[:3], arcs=()) for one in sentences[:10]]
+    [first, *_] = probes_of(minilm, [Sources("mine", [*sentences, *short])], causal=False, seed=0)
+    assert (first.data, len(first.texts)) == ("mine (40 of 50 sentences, those of 5 to 30 words)", 40)
+
+
+def test_too_few_texts_are_said_to_be_too_few(minilm):
+    few = [Sources("few", small_sentences()[:12])]
+    for role in ("syntax", "obj", "obj, dependent to head"):
+        with pytest.raises(HeadwiseError) as error:
+            run_roles(minilm, few, roles=[role])
+        assert f"roles: the texts with rows for {role!r} must be at least 20, got 12." in str(error.value)
+    found = run_roles(minilm, few)
+    assert found.left_out["syntax"] == "in 12 texts; 20 are needed"
+    assert found.sentences["One head watches syntax"] == "not asked: in 12 texts; 20 are needed"
+    assert found.sentences["One head watches position"].startswith(("yes", "no:"))
+
+
+def speakers(count):
+    """Texts of two speakers, who are on either side of word 4, with a link to a later word."""
+    words = tuple(Word(name, 2 * place, 2 * place + 1) for place, name in enumerate("abcdefgh"))
+    notes = {"segments": ("A",) * 4 + ("B",) * 4, "links": (Link("later", 2, (5,)),)}
+    return [AnnotatedText("a b c d e f g h", words, f"own:{at}", f"own {at}", **notes) for at in range(count)]
+
+
+def test_the_own_segment_is_asked_of_labels(minilm):
+    [result] = run_roles(minilm, [Sources("own.json", labelled=speakers(20))], roles=["own segment"]).roles
+    # of 8 words the third to the sixth have an own one with another's as far away on the other side
+    assert (result.data, result.texts, result.rows) == ("own.json", 20, 20 * 4)
+
+
+def test_the_own_segment_is_asked_of_treebanks_with_speakers(minilm):
+    turns = [
+        replace(sentence, document=f"talk {number // 2}", segments=(f"speaker {number % 2}",) * 6)
+        for number, sentence in enumerate(small_sentences())
+    ]
+    [result] = run_roles(minilm, [Sources("talks", turns)], roles=["own segment"]).roles
+    assert (result.data, result.texts) == ("talks", 20)
+    silent = left_out([], [Sources("one each", turns[::2])], [], known={}, causal=False)
+    assert silent["own segment"].endswith("--treebank with speakers. No text of those given has two segments")
+
+
+def test_links_to_later_words_are_said_to_be_none_of_a_causal_model():
+    texts = [Sources("own.json", labelled=speakers(30))]
+    later = "30 of 30 links name only later words, which this model's tokens do not see"
+    said = left_out([], texts, [], known={}, causal=True)
+    assert said["labels"] == f"needs labels of your own: --labels FILE.json. {later}"
+    assert "this model, whose tokens see none that come later" in said["own segment"]
+    assert left_out([], texts, [], known={"labels": 3}, causal=True)["labels"].endswith(
+        f"are needed. {later}"
+    )
+    for role in ("labels", "later"):
+        with pytest.raises(HeadwiseError, match=later):
+            check_known([role], texts, known={"position": 30}, causal=True)
+    assert "later" not in left_out([], texts, [], known={"labels": 3}, causal=False)["labels"]
+
+
 def test_texts_of_a_document_stay_together():
     half = first_half(["a", "b", "a", "c", "b", "d"])
     assert half.tolist() == [True, False, True, True, False, False]
@@ -181,3 +253,9 @@ def test_the_model_runs_as_it_always_does(minilm):
         run_roles(minilm, roles=["meaning"])
         after = minilm.network(input_ids=ids).last_hidden_state
     assert torch.equal(before, after)
+
+
+def test_sense_pairs_have_words_as_units():
+    """50 words in 214 pairs: senses of a word stand in the same frames beside the same control."""
+    (meaning,) = run_roles(open_text_model(), roles=["meaning"]).roles
+    assert (meaning.texts, meaning.units) == (214, "50 documents")

@@ -137,6 +137,42 @@ def test_excess_is_by_text():
     )
 
 
+def of_documents(per_half, texts=3):
+    """Documents of three texts in turn on either side, with scores that are drawn."""
+    random, count = np.random.default_rng(0), 2 * per_half * texts
+    number = np.arange(count) % (2 * per_half)
+    counts = random.integers(1, 5, count).astype(float)
+    return made(
+        counts=counts,
+        score=random.uniform(0, 1, (3, count, HEADS)) * counts[None, :, None],
+        control=random.uniform(0, 1, (3, count, HEADS)) * counts[None, :, None],
+        first_half=number % 2 == 0,
+        documents=[f"document {each}" for each in number],
+    )
+
+
+def test_twenty_documents_on_either_side_are_the_units():
+    found = of_documents(20)
+    assert found.units == "40 documents"
+    names = [name for name, first in zip(found.documents, found.first_half, strict=True) if not first]
+    places = np.flatnonzero(found.second_half)
+    for head in range(HEADS):
+        sums, counts = {}, {}
+        for name, at in zip(names, places, strict=True):
+            sums[name] = sums.get(name, 0.0) + found.score[RAW, at, head]
+            counts[name] = counts.get(name, 0.0) + found.counts[at]
+        want = error(sums, counts, list(sums))
+        assert found.error(found.second_half)[head] == pytest.approx(want, abs=EXACT)
+    assert found.excess(found.second_half).shape == (20, HEADS)
+    total = (found.score[RAW] - found.control[RAW]).sum(0)
+    assert found.excess(found.everything).sum(0) == pytest.approx(total, abs=100 * EXACT)
+
+
+def test_with_fewer_documents_texts_are_the_units():
+    found = of_documents(19)
+    assert (found.units, len(found.excess(found.everything))) == ("114 texts", 114)
+
+
 def test_one_text_has_no_error():
     found = made(first_half=np.array([True] + [False] * 6))
     assert np.isnan(found.error(found.first_half)).all()

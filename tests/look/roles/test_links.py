@@ -64,3 +64,11 @@ def test_a_link_to_nothing_that_is_seen_is_not_asked():
     links = (Link("mine", 1, (1,)), Link("mine", 0, (2,)))
     text = example("a b c d", causal=True, links=links)
     assert seen(text, torch.eye(4).tolist(), OWN_LABELS) == {}
+
+
+def test_a_word_that_sees_nothing_but_its_keys_is_not_asked():
+    links = (Link("mine", 1, (0,)), Link("mine", 3, (0,)), Link("all", 2, (0, 1)))
+    text = example("a b c d", causal=True, links=links)
+    assert {label: rows for label, (rows, _, _) in seen(text, torch.eye(4).tolist(), OWN_LABELS).items()} == {
+        "mine": 1
+    }

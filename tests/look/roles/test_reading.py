@@ -99,3 +99,15 @@ def test_roles_that_are_named_are_asked_and_others_are_known():
         "nsubj, dependent to head", "nsubj, head to dependent",
     }  # fmt: skip
     assert {"position", "next token", "syntax"} < set(plan.known)
+
+
+def test_evidence_knows_the_document_of_each_of_its_texts():
+    """The text in the middle has no object, so the role does not ask it."""
+    asked = {"x": (Arc(3, 1, "obj"),), "y": (), "z": (Arc(3, 1, "obj"),)}
+    texts = [example("a b c d", arcs=arcs) for arcs in asked.values()]
+    texts = [
+        replace(text, notes=replace(text.notes, document=name))
+        for text, name in zip(texts, asked, strict=True)
+    ]
+    found = evidence_of(texts, [torch.full((1, 4, 4), 0.25)] * 3, SYNTAX)["obj, dependent to head"]
+    assert list(found.documents) == ["x", "z"]

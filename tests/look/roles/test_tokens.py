@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from headwise.look.roles.example import example
+from headwise.look.roles.tokens import SEGMENT_ASKED as SEGMENT
 from headwise.look.roles.tokens import TOKENS_ASKED
 from tests.look.roles.by_hand import EXACT, seen
 
-FIRST, SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST, SEGMENT = TOKENS_ASKED
+FIRST, SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST = TOKENS_ASKED
 MAP = [
     [0.1, 0.2, 0.3, 0.4],
     [0.5, 0.1, 0.3, 0.1],
@@ -108,6 +109,13 @@ def test_a_token_of_no_word_is_of_no_speaker():
     text = replace(text, words=torch.tensor([-1, 0, 1, 2, 3, -1]))
     score = 0.1 / (0.1 + 0.15) + 0.15 / (0.15 + 0.2)
     assert seen(text, [row] * 6, SEGMENT) == {"own segment": exactly(2, score, 2 * 0.5)}
+
+
+def test_words_of_no_segment_are_nobodys():
+    """Speakers x, nobody, y, y: row 2 has its own 3 against 1, which is nobody's, so nothing is asked."""
+    text = example("a b c d", segments=("x", "", "y", "y"))
+    assert seen(text, MAP, SEGMENT) == {}
+    assert seen(example("a b c d", segments=("x", "x", "", "")), MAP, SEGMENT) == {}
 
 
 @pytest.mark.parametrize("question", [SEPARATORS, PUNCTUATION, SAME_TOKEN, SAME_WORD, RAREST, SEGMENT])

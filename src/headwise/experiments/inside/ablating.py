@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import comb, prod
 
 from headwise.core import HeadwiseError
@@ -77,15 +77,19 @@ def ablate_heads(
     )
 
 
-def random_draws(chosen: Sequence[Head], sizes: Sequence[int], draws: int, seed: int) -> list[list[Head]]:
+def random_draws(
+    chosen: Sequence[Head], sizes: Sequence[int], draws: int, seed: int, *, never: Collection[Head] = ()
+) -> list[list[Head]]:
     """Sets of as many other heads of each layer, all different; fewer where there are not so many sets.
+
+    None of ``never`` is drawn either.
 
     >>> [[str(head) for head in draw] for draw in random_draws([Head(0, 1)], [3], draws=5, seed=0)]
     [['0.2'], ['0.0']]
     """
-    wanted = Counter(int(head.layer) for head in chosen)
+    wanted, out = Counter(int(head.layer) for head in chosen), {*chosen, *never}
     others = {
-        layer: [head for head in range(sizes[layer]) if Head(layer, head) not in chosen] for layer in wanted
+        layer: [head for head in range(sizes[layer]) if Head(layer, head) not in out] for layer in wanted
     }
     sets = prod(comb(len(others[layer]), count) for layer, count in wanted.items())
     source = random.Random(seed)

@@ -20,7 +20,7 @@ NO_ROLE = "none"
 class HeadScore:
     """One head in one role, on the half of the texts that it was not chosen on.
 
-    ``low`` and ``high`` are the 95 % interval of ``score``, ``error`` its standard error with texts as units;
+    ``low`` and ``high`` are the 95 % interval of ``score``, ``error`` its standard error;
     ``whole`` is the score on all texts. ``value_weighted`` weighs attention by the length of what values
     carry, ``without_sinks`` leaves out special tokens and the first. ``baseline`` is what the best head
     scores that knows only distance, or nothing; ``control`` what this head's attention scores by chance, or
@@ -43,12 +43,15 @@ class HeadScore:
 
 @dataclass(frozen=True)
 class RoleResult:
-    """One role: what was asked, of how much data, and the heads that hold it, best first.
+    """One role: what was asked, of how much data, and the heads that hold it.
 
-    ``best`` is the head that scores highest on the first half of the texts, whether it holds the role or not.
-    ``verdict`` is "held"; or "position" where nobody holds the role and the best head and a fixed distance
-    score alike, either at least four fifths of the other; or "none". ``copies`` says of a language model's
-    heads of induction how far they raise the logit of the token that they look at.
+    ``heads`` come in the order of their scores on the first half of the texts, on which they are chosen;
+    ``best`` is the first of all heads in it, whether it holds the role or not. ``units`` says what errors
+    and p take to be independent, such as "37 documents", or texts where there are few documents.
+    ``verdict`` is "held"; or "position" where nobody holds the role, a fixed distance is right in half of
+    the rows or more, and the best head scores alike, either at least four fifths of the other; or "none".
+    ``copies`` says of a language model's heads of induction how far they raise the logit of the token that
+    they look at.
     """
 
     role: str
@@ -57,6 +60,7 @@ class RoleResult:
     data: str
     rows: int
     texts: int
+    units: str
     baseline_name: str
     least: float
     margin: float
@@ -68,10 +72,11 @@ class RoleResult:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What happens to the thing a role is about without its heads, beside as many random ones.
+    """What happens to the thing a role is about without its heads, beside random ones.
 
     ``what`` says what was measured, ``before`` without removing anything; ``random`` are draws of heads of
-    the same layers.
+    the same layers that do not hold the role, ``random_heads`` of them in each: as many as were removed, or
+    as many as there are.
     """
 
     role: str
@@ -80,6 +85,7 @@ class Confirmation:
     before: float
     without: float
     random: list[float]
+    random_heads: int
 
 
 @dataclass(frozen=True)

@@ -32,14 +32,17 @@ def view(result: RoleBattery) -> Group:
     held = [role for role in result.roles if role.verdict == "held"]
     if held:
         blocks += [
-            Text("Roles that heads hold, the best of them first:"),
+            Text("Roles that heads hold, in the order in which they were chosen:"),
             held_table(held),
             paragraph(_columns()),
         ]
     if any(role.copies for role in held):
         blocks.append(paragraph(COPIES))
     blocks += _section(
-        "Position only: a fixed distance gets nearly what the best head gets, or more:", result, "position"
+        "Position only: a fixed distance is right in half of the rows or more, about as often as the "
+        "best head:",
+        result,
+        "position",
     )
     blocks += _section(
         "Roles that no head holds, with the head that came first (and the bar, if it is below):",
@@ -121,11 +124,14 @@ def _confirmed(found: Sequence[Confirmation]) -> list[RenderableType]:
 def _effect(one: Confirmation) -> str:
     start = f"{one.before:.3f} before, {one.without:.3f} without them"
     if not one.random:
-        return f"{start}; there are too few other heads in these layers to compare with."
+        return f"{start}; no other heads of these layers are left to compare with."
     draws = f"{len(one.random)} draw{'s' if len(one.random) != 1 else ''}"
+    few = one.random_heads < len(one.heads)
+    are = "is" if one.random_heads == 1 else "are"
+    heads = f"only {one.random_heads}, as there {are} no more," if few else "as many"
     return (
-        f"{start}, {fmean(one.random):.3f} without as many random heads of the same layers "
-        f"({min(one.random):.3f} to {max(one.random):.3f}, {draws})."
+        f"{start}, {fmean(one.random):.3f} without {heads} random heads of the same layers that do not hold "
+        f"the role ({min(one.random):.3f} to {max(one.random):.3f}, {draws})."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,10 +56,11 @@ def confirmation_of(
     seed: int = 0,
     most: int = 10,
 ) -> Confirmation | None:
-    """What changes without the best heads of a role, up to ``most``; None without such a head or any row.
+    """What changes without the first heads of a role, up to ``most``; None without such a head or any row.
 
     ``sizes`` is how many heads each layer has. Heads are replaced by zero, then as many others of the same
-    layers, drawn ``draws`` times. Measured is, on up to 100 texts of the second half:
+    layers, or all there are, that do not hold the role, drawn ``draws`` times. Measured is, on up to 100
+    texts of the second half:
 
     - of a language model, the mean loss of the tokens predicted at the rows that the role asks: what their
       heads gather there is used for. On random tokens that repeat, that is the loss on the second copy;
@@ -72,13 +74,14 @@ def confirmation_of(
     >>> from headwise.models import open_model
     >>> model = open_model()
     >>> score = HeadScore("0.3", 0.9, 0.8, 1.0, 0.1, 0.9, 0.9, 0.9, 0.1, 0.1, 0.001, held=True)
-    >>> result = RoleResult("same token in a repeat", "", "", "", 1, 1, "", 0, 0, score, [score], "held")
+    >>> result = RoleResult("same token in a repeat", "", "", "", 1, 1, "", "", 0, 0, score, [score], "held")
     >>> texts, _ = repeats(model, causal=False)
     >>> found = confirmation_of(model, result, Probe("", texts[:2], [COPIES_ASKED]), [12] * 6, draws=2)
     >>> found.before, len(found.random)
     (1.0, 2)
     """
-    chosen = [Head.parse(score.head) for score in result.heads[:most]]
+    holders = [Head.parse(score.head) for score in result.heads]
+    chosen = holders[:most]
     predicts = predicts_next_token(model.network)
     asked = _rows_of(result.role, probe, predicts)
     if not chosen or not asked:
@@ -86,12 +89,26 @@ def confirmation_of(
     what, before, measure = _losses(model, asked) if predicts else _changes(model, asked)
     if what == LOSS and result.role in (INDUCTION, COPIES):
         what = LOSS_OF_REPEATS
-    sets = [chosen, *random_draws(chosen, sizes, draws, seed)]
+    like = _as_many_as_left(chosen, holders, sizes)
+    sets = [chosen, *(random_draws(like, sizes, draws, seed, never=holders) if like else ())]
     found = []
     for heads in each(sets, f"removing heads: {result.role}"):
         with ablate(model.network, heads):
             found.append(measure())
-    return Confirmation(result.role, [str(head) for head in chosen], what, before, found[0], found[1:])
+    names = [str(head) for head in chosen]
+    return Confirmation(result.role, names, what, before, found[0], found[1:], len(like))
+
+
+def _as_many_as_left(chosen: Sequence[Head], holders: Sequence[Head], sizes: Sequence[int]) -> list[Head]:
+    """Of the chosen heads, in each layer as many as it has heads that do not hold the role."""
+    left = Counter(dict(enumerate(sizes)))
+    left.subtract(int(head.layer) for head in holders)
+    found = []
+    for head in chosen:
+        if left[int(head.layer)] > 0:
+            left[int(head.layer)] -= 1
+            found.append(head)
+    return found
 
 
 def _rows_of(role: str, probe: Probe, predicts: bool) -> list[_Asked]:

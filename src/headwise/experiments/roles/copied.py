@@ -51,7 +51,7 @@ def copies_of(
     >>> from headwise.experiments.roles.battery import HeadScore
     >>> from headwise.models import open_text_model
     >>> score = HeadScore("0.3", 0.9, 0.8, 1.0, 0.1, 0.9, 0.9, 0.9, 0.1, 0.1, 0.001, held=True)
-    >>> result = RoleResult(INDUCTION, "", "", "", 1, 1, "", 0, 0, score, [score], "held")
+    >>> result = RoleResult(INDUCTION, "", "", "", 1, 1, "", "", 0, 0, score, [score], "held")
     >>> copies_of(open_text_model(), result, Probe("", [], []), print, {}, 6)  # an encoder
     []
     """

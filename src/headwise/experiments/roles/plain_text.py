@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from headwise.annotations import AnnotatedText, Word
+from headwise.annotations import AnnotatedText
+from headwise.annotations.plain_words import plain_words
 
 _PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
 _END = re.compile(r"(?<=[.!?])[\"'\u2019\u201d)\]]*\s+|(?<=[\u3002\uff01\uff1f])")
-_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*|[^\w\s]")
 
 
 def plain_sentences(text: str, *, source: str = "text") -> list[AnnotatedText]:
     """The sentences of a plain text, without trees; each paragraph is a document of its own.
 
     Paragraphs are parted by empty lines. A sentence ends at a full stop, an exclamation or a question mark
-    before white space, so that ``Mr. Smith`` is cut in two: a parser knows better (``silver_trees``). A word
-    is letters and digits, with hyphens and apostrophes inside; every other mark is a word of its own. White
-    space is made one space.
+    before white space, so that ``Mr. Smith`` is cut in two: a parser knows better (``silver_trees``). Words
+    are those of ``plain_words``. White space is made one space.
 
     >>> first, second = plain_sentences("It rained. We\\nstayed in.")
     >>> second.text, [word.text for word in second.words], second.source
@@ -28,7 +27,7 @@ def plain_sentences(text: str, *, source: str = "text") -> list[AnnotatedText]:
     for number, paragraph in enumerate(_PARAGRAPH.finditer(text), start=1):
         for sentence, start in _sentences(paragraph.group(), paragraph.start()):
             line = text.count("\n", 0, start) + 1
-            words = tuple(Word(match.group(), *match.span()) for match in _WORD.finditer(sentence))
+            words = tuple(plain_words(sentence))
             if words:
                 found.append(
                     AnnotatedText(sentence, words, f"{source}:{line}", f"{source} paragraph {number}")

@@ -17,7 +17,7 @@ from headwise.experiments.roles.confirming import confirmation_of
 from headwise.experiments.roles.copied import copies_of
 from headwise.experiments.roles.deciding import decided, role_of_each
 from headwise.experiments.roles.halves import first_half
-from headwise.experiments.roles.leaving_out import left_out
+from headwise.experiments.roles.leaving_out import check_known, left_out
 from headwise.experiments.roles.probes import Probe, Sources, probes_of
 from headwise.experiments.roles.sentences import four_sentences
 from headwise.experiments.roles.tokenised import is_causal
@@ -25,7 +25,7 @@ from headwise.experiments.roles.untrained import untrained_copy
 from headwise.look import Coverage
 from headwise.look.roles.evidence import Evidence
 from headwise.look.roles.mixing import output_weights
-from headwise.look.roles.plan import Plan, plan_of
+from headwise.look.roles.plan import Plan, most_texts, plan_of
 from headwise.look.roles.reading import RoleReader, read_roles
 from headwise.models import TextModel
 
@@ -41,13 +41,14 @@ def run_roles(
 ) -> RoleBattery:
     """Which heads of a model hold which role, with the evidence.
 
-    ``sources`` are texts with or without labels; without any, roles of positions and tokens are read on the
-    package's own sentences. ``roles`` keeps those of the names or families given. ``confirm`` removes the
-    heads of each role that is held and measures what happens. ``seed`` draws random tokens and heads.
-    ``untrained`` asks the same of a copy with random weights, drawn with that seed: nothing should be found.
+    ``sources`` are texts with or without labels; with fewer than 20 sentences of 5 to 30 words among them,
+    roles of positions and tokens are read on the package's own. ``roles`` keeps those of the names or
+    families given. ``confirm`` removes the heads of each role that is held and measures what happens.
+    ``seed`` draws random tokens and heads. ``untrained`` asks the same of a copy with random weights, drawn
+    with that seed: nothing should be found.
 
-    Raises HeadwiseError if a role is not known, if a seed is none, if a text does not fit the model, or if
-    the model shows no attention of a text to itself.
+    Raises HeadwiseError if a role is not known or too few texts have rows for it, if a seed is none, if a
+    text does not fit the model, or if the model shows no attention of a text to itself.
 
     >>> from headwise.models import open_model
     >>> battery = run_roles(open_model(), roles=["previous token"])
@@ -62,13 +63,14 @@ def run_roles(
         (probe, plan_of(probe.texts, probe.questions, only=roles))
         for probe in probes_of(model, sources, causal=causal, seed=seed)
     ]
-    _check_known(roles, [name for _, plan in plans for name in plan.known])
+    known = most_texts(pair for _, plan in plans for pair in plan.known.items())
+    check_known(roles, sources, known=known, causal=causal)
     run = _Run(model)
     found = [(probe, evidence) for probe, plan in plans for evidence in run.evidence(probe, plan)]
     results = [decided(evidence, run.heads, probe.data, len(found)) for probe, evidence in found]
     results = [run.with_copies(one, probe) for one, (probe, _) in zip(results, found, strict=True)]
     of_heads = role_of_each(results, run.heads)
-    missing = left_out(results, sources, roles)
+    missing = left_out(results, sources, roles, known=known, causal=causal)
     return RoleBattery(
         model=model.name,
         untrained_seed=untrained,
@@ -157,16 +159,3 @@ def _check_seeds(**seeds: int | None) -> None:
                 why="It chooses random numbers",
                 do="Use a number such as 0",
             )
-
-
-def _check_known(roles: Sequence[str], known: Sequence[str]) -> None:
-    unknown = [role for role in roles if role not in known]
-    if unknown:
-        raise HeadwiseError(
-            who="roles",
-            what="a role",
-            expected=f"one of {', '.join(dict.fromkeys(name for name in known if ', ' not in name))}",
-            got=repr(unknown[0]),
-            why="These are the roles, and families of roles, that the texts have rows for",
-            do="Name one of them; roles of syntax and coreference need a treebank",
-        )

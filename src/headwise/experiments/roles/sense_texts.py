@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-from headwise.annotations import AnnotatedText, Link, Word
-from headwise.annotations.senses import SensePair
+from headwise.annotations import AnnotatedText, Link, SensePair
+from headwise.annotations.plain_words import words_around
 from headwise.look.roles.links import MEANING
-
-_WORD = re.compile(r"\w+(?:['-]\w+)*|[^\w\s]")
 
 
 def sense_texts(pairs: Iterable[SensePair]) -> tuple[list[AnnotatedText], list[AnnotatedText]]:
@@ -29,7 +26,7 @@ def sense_texts(pairs: Iterable[SensePair]) -> tuple[list[AnnotatedText], list[A
 
 
 def _text(pair: SensePair, sentence: str, word: tuple[int, int], other: tuple[int, int]) -> AnnotatedText:
-    words = tuple(Word(match.group(), *match.span()) for match in _WORD.finditer(sentence))
+    words = tuple(words_around(sentence, [word, other]))
     places = {(each.start, each.stop): number for number, each in enumerate(words)}
     link = Link(MEANING, places[word], (places[other],))
     return AnnotatedText(sentence, words, f"sense pairs: {sentence}", pair.word, links=(link,))

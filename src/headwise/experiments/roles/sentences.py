@@ -13,7 +13,6 @@ MEANING = "One head watches meaning"
 POSITION = "One head watches position"
 _NAMED = 3  # relations with figures; the others by name
 _NAMED_POSITION = 5
-_OFTEN = 0.5  # right in half of the rows: it looks like syntax
 
 
 def four_sentences(results: Sequence[RoleResult], left_out: Mapping[str, str]) -> dict[str, str]:
@@ -55,9 +54,8 @@ def _syntax(results: Sequence[RoleResult]) -> str:
 
 
 def _position_only(results: Sequence[RoleResult]) -> str:
-    """By name those that look like syntax, the most frequent first; the others as a number."""
-    often = [result for result in results if _head(result).score >= _OFTEN]
-    shown = sorted(often or results, key=lambda result: (-result.rows, result.role))[:_NAMED_POSITION]
+    """By name the most frequent; the others as a number."""
+    shown = sorted(results, key=lambda result: (-result.rows, result.role))[:_NAMED_POSITION]
     if not shown:
         return ""
     names = [_relation(result) for result in shown]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from headwise.annotations import AnnotatedText, words_of_tokens
+from headwise.annotations import AnnotatedText, words_of_tokens, words_with_tokens
 from headwise.core import HeadwiseError
 from headwise.look import AttentionCall, watch
 from headwise.look.roles.labelled import Labelled
@@ -19,7 +19,10 @@ _LONGEST = 512  # tokens of a text: a whole matrix of each head is read
 def tokenised(model: TextModel, texts: Iterable[AnnotatedText], *, causal: bool) -> list[Labelled]:
     """Each text with the model's tokens and their words, and how often each token occurs in all of them.
 
-    Raises HeadwiseError if a text is longer than 512 tokens, or if a word of it has no token.
+    Words that the tokenizer does not keep apart, such as a full stop and a quotation mark, are made one.
+
+    Raises HeadwiseError if a text is longer than 512 tokens, or if a word that has labels has no token of its
+    own.
 
     >>> from headwise.annotations import Word
     >>> from headwise.models import open_model
@@ -46,6 +49,7 @@ def _one(model: TextModel, text: AnnotatedText, causal: bool) -> Labelled:
         )
     ids = encoded.inputs["input_ids"][0]
     special = torch.isin(ids, torch.tensor(_special(model)))
+    text = words_with_tokens(encoded.spans, text)
     return Labelled(ids, special, torch.tensor(words_of_tokens(encoded.spans, text)), text, causal)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,6 +15,8 @@ Floats = NDArray[np.float64]
 Half = NDArray[np.bool_]
 RAW, VALUE_WEIGHTED, WITHOUT_SINKS = range(3)
 EVEN = "even attention"
+ALWAYS = "always "  # and a fixed offset
+FEWEST_DOCUMENTS = 20  # on either side: fewer have few signs to turn, and an error that is itself uncertain
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,8 @@ class Evidence:
     attention, or the same head on a control text. ``offsets`` are how many rows each fixed offset gets right,
     ``even`` how many a head would that attends evenly, ``nearest`` and ``first`` how many one would that
     looks at the nearest or the first candidate. ``first_half`` are the texts on which heads are chosen.
+    ``documents`` names the one that each text is of. Documents are the units of errors and of p where each
+    half has at least 20 of them, as texts of one document are not independent; otherwise texts are.
 
     >>> ones = np.ones((3, 4, 2))
     >>> found = Evidence("next", Question("position", "Why?", dict), np.full(4, 2.0), np.zeros((4, 11)),
@@ -44,6 +49,7 @@ class Evidence:
     nearest: Floats | None = None
     controlled: bool = False
     first: Floats | None = None
+    documents: Sequence[str] = ()
 
     @property
     def everything(self) -> Half:
@@ -68,10 +74,10 @@ class Evidence:
         return self._ratio(self.control[variant], self.everything if texts is None else texts)
 
     def error(self, texts: Half | None = None, variant: int = RAW) -> Floats:
-        """The standard error of ``mean``, texts being independent of each other and rows of a text not.
+        """The standard error of ``mean``, units being independent of each other and rows of a unit not.
 
         That of a ratio: ``sqrt(T / (T - 1) sum_t (s_t - mean n_t)^2) / n``, Cochran 1977, eq. (6.9) without
-        its correction for a finite population.
+        its correction for a finite population. A unit ``t`` is a document, or a text: see ``documents``.
         """
         return self._error(self.score[variant], self.everything if texts is None else texts)
 
@@ -104,10 +110,33 @@ class Evidence:
             np.take_along_axis(np.array(errors), nearest, 0)[0],
         )
 
-    def excess(self, texts: Half) -> Floats:
-        """By text, how much more the rows of each head score than their control: ``[text head]``."""
-        found: Floats = self.score[RAW][texts] - self.control[RAW][texts]
+    @cached_property
+    def by_document(self) -> bool:
+        """Whether each half has documents enough for them to be the units."""
+        names = np.array(self.documents)
+        halves = [self.first_half, self.second_half] if len(names) else []
+        return bool(halves) and all(len(np.unique(names[half])) >= FEWEST_DOCUMENTS for half in halves)
+
+    @property
+    def units(self) -> str:
+        """How many of what are taken to be independent, such as "50 documents"."""
+        kind = "document" if self.by_document else "text"
+        count = len(self.by_unit(self.counts, self.everything))
+        return f"{count} {kind}{'s' if count != 1 else ''}"
+
+    def by_unit(self, sums: Floats, texts: Half) -> Floats:
+        """Sums by text as sums by unit, ``[text ...]`` to ``[unit ...]``; units come in no special order."""
+        if not self.by_document:
+            return sums[texts]
+        _, unit = np.unique(np.array(self.documents)[texts], return_inverse=True)
+        order = np.argsort(unit, kind="stable")
+        starts = np.searchsorted(unit[order], np.arange(unit.max() + 1))
+        found: Floats = np.add.reduceat(sums[texts][order], starts, axis=0)
         return found
+
+    def excess(self, texts: Half) -> Floats:
+        """By unit, how much more the rows of each head score than their control: ``[unit head]``."""
+        return self.by_unit(self.score[RAW] - self.control[RAW], texts)
 
     def beside(self, control: Evidence) -> Evidence:
         """The same, with the same heads on control texts, one for each text, in the place of chance."""
@@ -117,7 +146,7 @@ class Evidence:
         rivals = [(self.even, EVEN)]
         if self.best_offset is not None:
             at_offset = self.offsets[:, OFFSETS.index(self.best_offset)]
-            rivals.append((at_offset, f"always {self.best_offset:+d}"))
+            rivals.append((at_offset, f"{ALWAYS}{self.best_offset:+d}"))
             if self.nearest is not None:
                 rivals.insert(1, (self.nearest, "the nearest"))
             if self.first is not None:
@@ -130,9 +159,9 @@ class Evidence:
         return found
 
     def _error(self, sums: Floats, texts: Half) -> Floats:
-        count = int(texts.sum())
+        left = self.by_unit(sums - self._ratio(sums, texts) * self.counts[:, None], texts)
+        count = len(left)
         if count < 2:
             return np.full(sums.shape[1], np.nan)
-        left = sums[texts] - self._ratio(sums, texts) * self.counts[texts][:, None]
         found: Floats = np.sqrt(count / (count - 1) * (left**2).sum(0)) / self.counts[texts].sum()
         return found

@@ -14,6 +14,7 @@ from headwise.look.roles.question import (
     Items,
     Question,
     largest_weight,
+    with_a_choice,
 )
 
 MEANING, INDUCTION, COPIES = "meaning", "induction", "same token in a repeat"
@@ -21,6 +22,8 @@ MEANING, INDUCTION, COPIES = "meaning", "induction", "same token in a repeat"
 
 def links_of(*labels: str) -> Callable[[Labelled], dict[str, Items]]:
     """The links of some labels, or of all: from a word to any of its keys, its own place left out.
+
+    A word that sees nothing but its keys is not asked, as every head is right there.
 
     >>> from headwise.look.roles.example import example
     >>> text = example("a b c", links=(Link("mine", 2, (0,)), Link("other", 1, (0,))))
@@ -35,7 +38,9 @@ def links_of(*labels: str) -> Callable[[Labelled], dict[str, Items]]:
         for link in text.notes.links:
             if (not labels or link.label in labels) and bool(others[link.query, list(link.keys)].any()):
                 by_label[link.label].append(link)
-        return {label: _items(found, others) for label, found in by_label.items()}
+        return {
+            label: items for label, found in by_label.items() if len((items := _items(found, others)).rows)
+        }
 
     return find
 
@@ -45,7 +50,7 @@ def _items(links: Sequence[Link], others: torch.Tensor) -> Items:
     targets = torch.zeros(len(links), others.shape[1], dtype=torch.bool)
     for place, link in enumerate(links):
         targets[place, list(link.keys)] = True
-    return Items(rows, targets & others[rows], others[rows])
+    return with_a_choice(Items(rows, targets & others[rows], others[rows]))
 
 
 MEANING_ASKED = Question(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,13 +57,14 @@ class RolePlan:
 class Plan:
     """Every text with its groups, and every role with what is known before any attention is read.
 
-    ``known`` are the names and families of all roles that the texts have rows for, asked or not.
+    ``known`` are the names and families of all roles that the texts have rows for, asked or not, each with
+    how many texts have them: of several roles of one name, those of the most frequent.
     """
 
     texts: Sequence[Labelled]
     groups: list[list[Group]]
     roles: list[RolePlan]
-    known: list[str]
+    known: dict[str, int]
 
     def batches(self, most: int = _BATCH) -> list[list[int]]:
         """The texts that are asked anything, by number; those of one length together: none is padded."""
@@ -109,12 +110,11 @@ def plan_of(
             where[role].append(number)
             asking[role] = question
     enough = [role for role in where if len(where[role]) >= least_texts]
-    called = {role: names_of(role, asking[role].family) for role in enough}
-    known_names = [name for role in enough for name in called[role]]
+    called = {role: names_of(role, asking[role].family) for role in where}
     names = [role for role in enough if not only or not set(only).isdisjoint(called[role])]
     numbers = {role: number for number, role in enumerate(names)}
     groups = _groups(found, numbers)
-    known: dict[int, list[tuple[Tensor, ...]]] = defaultdict(list)
+    by_text: dict[int, list[tuple[Tensor, ...]]] = defaultdict(list)
     for asked, text in zip(groups, texts, strict=True):
         for group in asked:
             member = group.member
@@ -123,14 +123,27 @@ def plan_of(
             nearest = member @ group.items.at_nearest().float()
             first = member @ group.items.at_first().float()
             for place, at in enumerate(group.roles):
-                known[at].append(
+                by_text[at].append(
                     (member[place].sum(), offsets[place], even[place], nearest[place], first[place])
                 )
     roles = [
-        RolePlan(role, asking[role], where[role], *map(torch.stack, zip(*known[number], strict=True)))
+        RolePlan(role, asking[role], where[role], *map(torch.stack, zip(*by_text[number], strict=True)))
         for number, role in enumerate(names)
     ]
-    return Plan(texts, groups, roles, list(dict.fromkeys(known_names)))
+    known = most_texts((name, len(where[role])) for role in where for name in called[role])
+    return Plan(texts, groups, roles, known)
+
+
+def most_texts(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The largest number that comes with each name.
+
+    >>> most_texts([("syntax", 12), ("obj", 12), ("syntax", 30)])
+    {'syntax': 30, 'obj': 12}
+    """
+    found: dict[str, int] = {}
+    for name, count in counts:
+        found[name] = max(count, found.get(name, 0))
+    return found
 
 
 def _found(text: Labelled, questions: Sequence[Question]) -> dict[str, tuple[Question, Items]]:

@@ -51,6 +51,17 @@ class Items:
         return Items(self.rows[some], self.targets[some], self.candidates[some])
 
 
+def with_a_choice(items: Items) -> Items:
+    """The items with a candidate that is no target: without one, whatever a head does is right.
+
+    >>> items = Items(torch.tensor([1, 1]), torch.eye(2, dtype=torch.bool), torch.tensor([[True, False]] * 2))
+    >>> with_a_choice(items).targets
+    tensor([[False,  True]])
+    """
+    kept = (items.candidates & ~items.targets).any(1)
+    return Items(items.rows[kept], items.targets[kept], items.candidates[kept])
+
+
 def items_from(targets: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row key"]) -> Items:
     """The rows that have a target and something else to look at, from a matrix of all rows.
 
@@ -58,10 +69,8 @@ def items_from(targets: Bool[Tensor, "row key"], candidates: Bool[Tensor, "row k
     >>> items_from(targets, torch.ones(2, 2, dtype=torch.bool)).rows
     tensor([0])
     """
-    candidates = candidates | targets
-    asked = targets.any(1) & (candidates & ~targets).any(1)
-    rows = asked.nonzero()[:, 0]
-    return Items(rows, targets[rows], candidates[rows])
+    rows = targets.any(1).nonzero()[:, 0]
+    return with_a_choice(Items(rows, targets[rows], (candidates | targets)[rows]))
 
 
 Weights = Float[Tensor, "head item key"]

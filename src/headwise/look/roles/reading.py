@@ -110,6 +110,7 @@ class RoleReader:
                 halves(plan.texts),
                 plan.nearest.double().numpy(),
                 first=plan.first.double().numpy(),
+                documents=[self.plan.texts[text].notes.document for text in plan.texts],
             )
 
 

@@ -96,16 +96,17 @@ def segment(text: Labelled) -> dict[str, Items]:
 
     Kovaleva et al. 2019, arXiv 1908.08593, call it a block; without the mirrored tokens any head that looks
     nearby would seem to know segments. A causal model sees no mirrored token, so nothing is asked of it.
+    Words of no segment ("") are asked nothing, and are nobody's.
 
     >>> from headwise.look.roles.example import example
     >>> segment(example("a b c d", segments=("x", "x", "y", "y")))["own segment"].targets.long()
     tensor([[1, 0, 0, 0],
             [0, 0, 0, 1]])
     """
-    names = {name: number for number, name in enumerate(dict.fromkeys(text.notes.segments))}
+    names = {name: number for number, name in enumerate(dict.fromkeys(filter(None, text.notes.segments)))}
     if len(names) < 2 or text.causal:
         return {}
-    of_words = torch.tensor([*(names[name] for name in text.notes.segments), -1])
+    of_words = torch.tensor([*(names.get(name, -1) for name in text.notes.segments), -1])
     of_tokens = of_words[text.words]
     place = torch.arange(len(text))
     mirror = 2 * place[:, None] - place
@@ -137,13 +138,14 @@ TOKENS_ASKED = (
         measure=largest_weight,
         least=0.4,
     ),
-    Question(
-        "tokens",
-        "How much of the weight on either side goes to the own segment?",
-        segment,
-        measure=share_among,
-        least=0.7,
-        margin=0.2,
-        offsets=False,
-    ),
 )
+SEGMENT_ASKED = Question(
+    "tokens",
+    "How much of the weight on either side goes to the own segment?",
+    segment,
+    measure=share_among,
+    least=0.7,
+    margin=0.2,
+    offsets=False,
+)
+"""Apart from the others: it needs texts of several segments, which single sentences are not."""
