@@ -52,8 +52,7 @@ class SpeechHead:
     def follows(self) -> bool:
         """Whether the head follows the sound: in order beyond chance, and at a quarter of an even pace.
 
-        Order alone is not enough. Positions make the centres of a network with random weights drift, always
-        the same way but hardly at all, which a p-value takes for order.
+        Order alone is not enough: a centre that drifts, always the same way but hardly at all, is in order.
         """
         return self.p <= _LIKELY and self.pace >= _SLOWEST
 
