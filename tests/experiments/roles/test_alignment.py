@@ -157,8 +157,8 @@ def whisper_on_the_recording():
     assert len(found.tokens) == 24
     assert {head.name for head in declared} == {"1.0", "2.0", "2.5", "3.0", "3.1", "3.2", "3.3", "3.4"}
     assert all(head.monotonicity > 0.9 and 0.7 < head.pace < 0.9 for head in declared)
-    assert {"2.5", "3.3"} <= set(found.following(above=0.9))
-    return sum(head.monotonicity > 0.9 for head in found.heads) == 14
+    assert [head.name for head in declared if head.p < 0.05] == ["2.5", "3.3"]
+    return len(found.following()) == 14
 
 
 def test_whispers_declared_heads_follow_the_sound_where_it_is_installed():
