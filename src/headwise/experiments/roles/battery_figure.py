@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headwise.core.figures import GREY, new_figure
 from headwise.experiments.roles.battery import NO_ROLE, RoleBattery, RoleResult
+from headwise.experiments.roles.battery_tables import without_counts
 from headwise.experiments.roles.role_names import DARK, DIRECTIONS, FAMILIES, codes
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def figure_of(result: RoleBattery) -> Figure:
 
 def _title(result: RoleBattery) -> str:
     share = f"{100 * result.share_with_role:.0f} % of heads hold a role"
-    return f"{result.full_name}: {share}; {'; '.join(result.data)}"
+    data = dict.fromkeys(without_counts(name) for name in result.data)
+    return f"{result.full_name}: {share}; {'; '.join(data)}"
 
 
 def _place_of(family: str) -> int:
@@ -91,7 +93,7 @@ def _arrows(named: dict[str, str]) -> str:
 
 def _draw_dots(panel: SubFigure, held: list[RoleResult], named: dict[str, str], lines: int) -> None:
     axes = panel.subplots()
-    axes.set_title("The best head of each role held, 95 % interval")
+    axes.set_title("The head chosen first for each role held, 95 % interval")
     axes.set(xlim=(-0.02, 1.02), ylim=(lines - 0.5, -0.5), xlabel="score, of 1")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)

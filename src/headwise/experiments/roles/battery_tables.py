@@ -46,7 +46,17 @@ def _groups(results: Iterable[RoleResult]) -> list[tuple[str, list[RoleResult]]]
 def _data(results: Sequence[RoleResult]) -> str:
     rows = [result.rows for result in results]
     count = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
-    return f"{count} rows of {results[0].data}"
+    return f"{count} rows of {without_counts(results[0].data)}"
+
+
+def without_counts(data: str) -> str:
+    """The name of the data without how much of it was read, which is said once.
+
+    >>> without_counts("dev.conllu (407 of 596 sentences, those of 5 to 30 words)")
+    'dev.conllu'
+    """
+    name, _, read = data.rpartition(" (")
+    return name if read.endswith((" words)", " needed)")) else data
 
 
 def _lines(result: RoleResult) -> list[Text]:
