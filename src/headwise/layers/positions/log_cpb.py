@@ -22,7 +22,7 @@ class LogCPB(PositionalEncoding):
     which it was trained is about 1. f is a network of one hidden layer of ``width`` ReLUs with an output for
     each head, so windows of any size will do. Positions are a row and a column each, ``[length, 2]`` or
     ``[batch, length, 2]``. The network is asked once for each different offset of a block, not for each pair.
-    Compiled code cannot know which differ and asks for each pair: beyond a thousand patches do not compile it.
+    Compiled code cannot know which differ and asks for each pair: do not compile it for many patches.
     Liu et al. 2021, arXiv 2111.09883, section 3.3; the constants 8 and 16 are from the authors' code.
 
     Args:
