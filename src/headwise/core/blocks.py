@@ -18,7 +18,8 @@ from headwise.core.kernel import fused_kernel, kernel_can
 from headwise.core.shapes import check_value_bias
 
 _BLOCK_ELEMENTS = 2**21  # of one block's scores: 8 MiB in float32, which caches hold and malloc reuses
-_LARGE_BLOCK_ELEMENTS = 2**24  # where a block costs kernel launches, or a compiled graph of its own
+_BLOCK_ELEMENTS_CUDA = 2**24  # there each block costs kernel launches instead
+_FEW_BLOCKS = 8
 _KEPT_ELEMENTS = 2**24  # blocks whose scores are fewer in all are kept for the backward pass
 _RECOMPUTED_ELEMENTS = 2**24  # too large for malloc's heap, which gradients between small blocks fragment
 
@@ -44,8 +45,9 @@ def in_blocks(
     dense = dense or (queries == 1 and how.bias is not None and q.device.type == "cpu")
     batch, heads = q.shape[:2]  # a mask alone is shared by the heads
     matrices = max(1, batch * heads if dense or how.bias is not None else batch)
-    large = q.is_cuda or torch.compiler.is_compiling()
-    most = (_LARGE_BLOCK_ELEMENTS if large else _BLOCK_ELEMENTS) // matrices
+    most = (_BLOCK_ELEMENTS_CUDA if q.is_cuda else _BLOCK_ELEMENTS) // matrices
+    if torch.compiler.is_compiling():  # each block becomes a graph of its own, which takes seconds to compile
+        most = max(most, min(_BLOCK_ELEMENTS_CUDA // matrices, queries * keys // _FEW_BLOCKS))
     # the first of all cuts: one query of a window reads the window, not a whole cache
     block = Block((0, queries), (0, keys), keys - queries).part(0, queries, how.mask)
     whole = Cut(q, k[:, :, block.columns], v[:, :, block.columns], block)
