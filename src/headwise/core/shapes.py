@@ -82,7 +82,8 @@ def check_positions(
     """
     last = () if axes == 1 else (axes,)
     shapes = ((length, *last), (batch, length, *last), (1, length, *last))
-    if isinstance(positions, Tensor) and tuple(positions.shape) in shapes:
+    # side by side: in compiled code, lengths that may vary are never found `in` a tuple
+    if isinstance(positions, Tensor) and any(_equal(tuple(positions.shape), shape) for shape in shapes):
         if positions.dtype in (torch.int64, torch.int32):
             return
         raise HeadwiseError(
@@ -103,6 +104,10 @@ def check_positions(
         if last
         else f"Pass torch.arange({length}), or one row of positions for each row of the batch",
     )
+
+
+def _equal(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return len(one) == len(other) and all(a == b for a, b in zip(one, other, strict=True))
 
 
 def check_positive(value: object, *, who: str, what: str) -> None:
