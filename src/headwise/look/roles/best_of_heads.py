@@ -25,15 +25,15 @@ def orders(length: int, draws: int, seed: int) -> Iterator[Int[Tensor, " length"
 
 def best_by_chance(
     figures: Callable[[Int[Tensor, " length"]], Float[Tensor, "figures heads"]],
-    shuffled: Iterator[Int[Tensor, " length"]],
+    drawn: Iterator[Int[Tensor, " length"]],
 ) -> Float[Tensor, "figures draws"]:
-    """The best figure of all heads for each random order. All heads get the same order, as they share rows.
+    """The best figure of all heads for each random order, or signs: the same for all, as they share rows.
 
     >>> best_by_chance(lambda order: torch.tensor([[0.1, 0.3], [2.0, 1.0]]), orders(3, draws=1, seed=0))
     tensor([[0.3000],
             [2.0000]])
     """
-    return torch.stack([figures(order).amax(-1) for order in shuffled], dim=1)
+    return torch.stack([figures(draw).amax(-1) for draw in drawn], dim=1)
 
 
 def p_of_best(
@@ -41,7 +41,7 @@ def p_of_best(
 ) -> Float[Tensor, "figures heads"]:
     """``p = (1 + draws whose best head is as good) / (1 + draws)`` for each head, one-sided.
 
-    The one added is the order found, which chance could have given as well: p is never 0. Westfall & Young
+    The one added is what was found, which chance could have given as well: p is never 0. Westfall & Young
     1993, Resampling-Based Multiple Testing, section 2.3 (max statistic); Phipson & Smyth 2010, arXiv
     1603.05766 (the one).
 
