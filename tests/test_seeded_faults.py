@@ -14,7 +14,6 @@ from headwise.core.masks import Fused
 from headwise.layers import (
     ALiBi,
     Attended,
-    LogCPB,
     MultiHeadAttention,
     Rotary,
     Sandwich,
@@ -22,7 +21,7 @@ from headwise.layers import (
     SwinTable,
     T5Bias,
 )
-from headwise.layers.positions import angles, kerple, learned, pairs, rotary, scaled
+from headwise.layers.positions import angles, kerple, learned, log_cpb_network, pairs, rotary, scaled
 from tests.core import test_attention, test_empty_rows, test_masks, test_memory
 from tests.layers import (
     test_added_encodings,
@@ -36,7 +35,7 @@ from tests.layers import test_rotary as rotary_tests
 
 right_probabilities, right_waves = blocks.probabilities, angles.cosines_and_sines
 right_attend, right_rotation, right_bias = MultiHeadAttention._heads, Rotary._waves, ALiBi.bias
-right_bucket, right_distance, right_of = T5Bias.bucket, kerple._distance, LogCPB._of
+right_bucket, right_distance, right_asked = T5Bias.bucket, kerple._distance, log_cpb_network._asked
 right_sandwich, right_grid = Sandwich.bias, learned.resized_grid
 right_table, right_frequencies = Sinusoidal.table, angles.frequencies
 
@@ -156,7 +155,7 @@ FAULTS = {
         test_windows.test_each_offset_has_its_row, ("swin",),
     ),
     "log-cpb: an offset without its sign": Fault(
-        LogCPB, "_of", lambda self, offsets, dtype: right_of(self, offsets.abs(), dtype),
+        log_cpb_network, "_asked", lambda offsets, network: right_asked(offsets.abs(), network),
         test_windows.test_each_offset_has_its_row, ("log-cpb",),
     ),
     "resized: as if the grid were square": Fault(

@@ -5,6 +5,7 @@ import torch
 
 from headwise.core import attention
 from headwise.layers import BEiTTable, LogCPB, SwinTable
+from headwise.layers.positions import log_cpb_network
 from tests.layers.oracles import distances as expected
 
 WINDOW = (4, 7)  # not square: rows and columns cannot be confused
@@ -111,14 +112,15 @@ def test_gradients_reach_every_parameter_in_blocks(monkeypatch, name, most):
 def test_the_network_is_asked_once_for_each_offset(monkeypatch):
     """As few as an image has offsets; in each, what a network asked for each pair says."""
     encoding = LogCPB(HEADS, WINDOW, width=8).double()
-    asked = []
-    of = LogCPB._of
+    asked, ask = [], log_cpb_network._asked
     monkeypatch.setattr(
-        LogCPB, "_of", lambda self, offsets, dtype: asked.append(offsets.shape) or of(self, offsets, dtype)
+        log_cpb_network,
+        "_asked",
+        lambda offsets, network: asked.append(offsets.shape) or ask(offsets, network),
     )
     by_offset = bias(encoding, PATCHES, PATCHES)
     assert asked == [(7 * 13, 2)]
-    monkeypatch.setattr("headwise.layers.positions.log_cpb.can_be_read", lambda offsets: False)
+    monkeypatch.setattr(log_cpb_network, "can_be_read", lambda offsets: False)
     torch.testing.assert_close(bias(encoding, PATCHES, PATCHES), by_offset, rtol=0.0, atol=1e-13)
     assert asked[1:] == [(1, 28, 28, 2)]
     monkeypatch.undo()

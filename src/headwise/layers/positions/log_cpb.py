@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from headwise.core.autocast import without_autocast
 from headwise.core.shapes import check_positive
-from headwise.layers.positions.distances import can_be_read, check_heads, grid_differences, looked_up
+from headwise.layers.positions.distances import check_heads
 from headwise.layers.positions.encoding import PositionalEncoding
+from headwise.layers.positions.log_cpb_compiled import bias_in_one_step, takes_one_step
+from headwise.layers.positions.log_cpb_network import Network, bias_of
 from headwise.layers.positions.resizing import Grid, check_grid
 
 
@@ -21,8 +21,8 @@ class LogCPB(PositionalEncoding):
     ``s(x, side) = sign(x) log2(1 + 8 |x| / (side - 1)) / log2(8)``, so an offset of the whole window in
     which it was trained is about 1. f is a network of one hidden layer of ``width`` ReLUs with an output for
     each head, so windows of any size will do. Positions are a row and a column each, ``[length, 2]`` or
-    ``[batch, length, 2]``. The network is asked once for each different offset of a block, not for each pair.
-    Compiled code cannot know which differ and asks for each pair: do not compile it for many patches.
+    ``[batch, length, 2]``. The network is asked once for each different offset of a block, not for each pair,
+    compiled or not; in an exported program, which cannot know which differ, for each pair.
     Liu et al. 2021, arXiv 2111.09883, section 3.3; the constants 8 and 16 are from the authors' code.
 
     Args:
@@ -63,29 +63,12 @@ class LogCPB(PositionalEncoding):
     ) -> Float[Tensor, "#batch heads query key"]:
         check_heads(q, self.heads, who="LogCPB")
         dtype = torch.promote_types(q.dtype, torch.float32)
-        offsets = grid_differences(query_positions, key_positions)
+        weights = (self.hidden.weight.to(dtype), self.hidden.bias.to(dtype), self.out.weight.to(dtype))
+        if takes_one_step():
+            bias: Tensor = bias_in_one_step(query_positions, key_positions, list(self.window), *weights)
+            return bias
         with without_autocast(q.device):
-            if not can_be_read(offsets):
-                return self._of(offsets, dtype).permute(0, 3, 1, 2)
-            return self._of_different(offsets, dtype)
-
-    def _of_different(self, offsets: Tensor, dtype: torch.dtype) -> Tensor:
-        """A table of all offsets between the smallest and the largest, where that is shorter, looked up."""
-        low, high = offsets.flatten(0, -2).aminmax(dim=0)
-        sides = [range(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-        if len(sides[0]) * len(sides[1]) > offsets[..., 0].numel():
-            return self._of(offsets, dtype).permute(0, 3, 1, 2)
-        across = [torch.arange(side.start, side.stop, device=offsets.device) for side in sides]
-        table = self._of(torch.cartesian_prod(*across), dtype)
-        by_row, by_column = (offsets - low).unbind(-1)
-        return looked_up(table, by_row * len(sides[1]) + by_column, dtype)
-
-    def _of(self, offsets: Tensor, dtype: torch.dtype) -> Tensor:
-        most = torch.tensor([max(side - 1, 1) for side in self.window], device=offsets.device, dtype=dtype)
-        share = offsets.to(dtype) / most
-        scaled = share.sign() * torch.log2(1 + 8 * share.abs()) / math.log2(8)
-        hidden = nn.functional.linear(scaled, self.hidden.weight.to(dtype), self.hidden.bias.to(dtype))
-        return 16 * nn.functional.linear(hidden.relu(), self.out.weight.to(dtype)).sigmoid()
+            return bias_of(query_positions, key_positions, Network(self.window, *weights))
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, window={self.window}"
