@@ -22,7 +22,7 @@ class LogCPB(PositionalEncoding):
     which it was trained is about 1. f is a network of one hidden layer of ``width`` ReLUs with an output for
     each head, so windows of any size will do. Positions are a row and a column each, ``[length, 2]`` or
     ``[batch, length, 2]``. The network is asked once for each different offset of a block, not for each pair,
-    compiled or not; in an exported program, which cannot know which differ, for each pair.
+    compiled or not; for each pair in an exported program, or where torch.func is at work in compiled code.
     Liu et al. 2021, arXiv 2111.09883, section 3.3; the constants 8 and 16 are from the authors' code.
 
     Args:
