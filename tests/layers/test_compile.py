@@ -7,8 +7,16 @@ op by op.
 import pytest
 import torch
 
-from headwise.core import Causal, Documents, Explicit, Padding, Prefix, SlidingWindow
-from headwise.layers import ALiBi, MultiHeadAttention
+from headwise.core import (
+    Causal,
+    Documents,
+    Explicit,
+    Padding,
+    Prefix,
+    SlidingWindow,
+    attention,
+)
+from headwise.layers import ALiBi, KVCache, MultiHeadAttention
 from tests.layers.encodings import ENCODINGS, layer_with, words
 
 LENGTH = 12
@@ -98,11 +106,47 @@ def test_a_long_input_compiles_to_few_blocks():
     torch.testing.assert_close(found, expected, rtol=0.0, atol=64 * torch.finfo(torch.float32).eps)
 
 
-def test_positions_may_come_after_lengths_that_vary():
-    """A length that may vary equals one that may not, where both are the same number."""
-    layer = layer_with("rotary, halves")
-    compiled = torch.compile(layer, fullgraph=True, backend="eager")
-    x, at = words(2, LENGTH, 8), torch.arange(LENGTH) + 3
-    for length in (LENGTH - 5, LENGTH - 3):
-        compiled(x[:, :length])
-    torch.testing.assert_close(compiled(x, positions=at), layer(x, positions=at), **CLOSE)
+def heads_of(x):
+    return x.unflatten(-1, (2, 4)).transpose(1, 2)
+
+
+def attended(x, **how):
+    return attention(heads_of(x), heads_of(x), heads_of(x), **how)
+
+
+def remembered(x, keep):
+    return KVCache().append(heads_of(x), heads_of(x), keep=keep).k
+
+
+def next_token(layer, x, keep):
+    """Its output tells whether the cache remembers which tokens were padding."""
+    cache = KVCache()
+    layer(x, cache=cache, mask=keep if keep is None else Padding(keep))
+    return layer(x[:, :1], cache=cache)
+
+
+EVEN = (torch.arange(LENGTH) % 2 == 0).repeat(2, 1, LENGTH, 1)
+SHARED = torch.rand(2, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+# name: what is called with a layer and an input, and what else it is given once sizes have varied
+LATE = {
+    "positions": (lambda layer, x, at: layer(x, positions=at), torch.arange(LENGTH) + 3),
+    "factors of heads": (lambda layer, x, factors: layer(x, head_mask=factors), SHARED[:, 0, :2, 0]),
+    "padding": (lambda layer, x, keep: layer(x, mask=keep if keep is None else Padding(keep)), KEEP),
+    "padding in a cache": (next_token, KEEP),
+    "tokens to keep": (lambda layer, x, keep: remembered(x, keep), KEEP),
+    "pairs": (lambda layer, x, pairs: attended(x, mask=pairs if pairs is None else Explicit(pairs)), EVEN),
+    "sinks": (lambda layer, x, sinks: attended(x, sinks=sinks), SHARED[:, 0, :2]),
+    "a bias": (lambda layer, x, bias: attended(x, bias=bias), SHARED),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", LATE)
+def test_what_fits_may_come_after_sizes_that_vary(name):
+    """A size that may vary equals one that may not, where both are the same number."""
+    call, given = LATE[name]
+    layer, x = layer_with("rotary, halves"), words(2, LENGTH, 8)
+    compiled = torch.compile(call, fullgraph=True, backend="eager")
+    for batch, length in ((4, LENGTH - 5), (3, LENGTH - 3)):
+        compiled(layer, words(batch, length, 8), None)
+    torch.testing.assert_close(compiled(layer, x, given), call(layer, x, given), **CLOSE)

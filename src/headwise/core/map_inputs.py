@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
-from headwise.core.shapes import described
+from headwise.core.shapes import described, is_one_of
 
 _DENSE_LIMIT = 2**30  # bytes
 _INTEGERS = (torch.int64, torch.int32)
@@ -21,7 +21,8 @@ def check_batched(values: Tensor, shape: tuple[int, int, int], *, what: str) -> 
     """
     batch, heads, length = shape
     four = isinstance(values, Tensor) and values.dim() == 4 and values.is_floating_point()
-    if four and values.shape[0] in (1, batch) and values.shape[1] in (1, heads) and values.shape[2] == length:
+    shared = four and is_one_of(values.shape[0], 1, batch) and is_one_of(values.shape[1], 1, heads)
+    if shared and values.shape[2] == length:
         return
     raise HeadwiseError(
         who="AttentionMap",

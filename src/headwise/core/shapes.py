@@ -17,6 +17,16 @@ def described(x: object) -> str:
     return repr(x)
 
 
+def is_one_of(size: int | tuple[int, ...], *others: int | tuple[int, ...]) -> bool:
+    """Whether a size, or a whole shape, is among others, in compiled code too.
+
+    >>> is_one_of(torch.zeros(2, 5).shape, (5,), (2, 5)), is_one_of(3, 1, 2)
+    (True, False)
+    """
+    # one by one: compiled code finds no number `in` a tuple of sizes that may vary
+    return any(size == other for other in others)
+
+
 def check_floating(x: object, axes: str, *, who: str, what: str, do: str) -> None:
     """Refuse anything but a floating-point tensor with one axis per word of ``axes``.
 
@@ -40,7 +50,7 @@ def check_bias(bias: object, shape: tuple[int, ...], *, what: str) -> None:
     >>> check_bias(torch.zeros(1, 1, 3, 5), (2, 8, 3, 5), what="bias")
     """
     if isinstance(bias, Tensor) and bias.is_floating_point() and bias.dim() == 4:
-        shared = bias.shape[0] in (1, shape[0]) and bias.shape[1] in (1, shape[1])
+        shared = is_one_of(bias.shape[0], 1, shape[0]) and is_one_of(bias.shape[1], 1, shape[1])
         if shared and tuple(bias.shape[2:]) == shape[2:]:
             return
     raise HeadwiseError(
@@ -82,8 +92,7 @@ def check_positions(
     """
     last = () if axes == 1 else (axes,)
     shapes = ((length, *last), (batch, length, *last), (1, length, *last))
-    # side by side: in compiled code, lengths that may vary are never found `in` a tuple
-    if isinstance(positions, Tensor) and any(_equal(tuple(positions.shape), shape) for shape in shapes):
+    if isinstance(positions, Tensor) and is_one_of(positions.shape, *shapes):
         if positions.dtype in (torch.int64, torch.int32):
             return
         raise HeadwiseError(
@@ -104,10 +113,6 @@ def check_positions(
         if last
         else f"Pass torch.arange({length}), or one row of positions for each row of the batch",
     )
-
-
-def _equal(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return len(one) == len(other) and all(a == b for a, b in zip(one, other, strict=True))
 
 
 def check_positive(value: object, *, who: str, what: str) -> None:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
-from headwise.core.shapes import described
+from headwise.core.shapes import described, is_one_of
 
 
 def sinks_of_queries(
@@ -22,7 +22,7 @@ def sinks_of_queries(
         return None
     if isinstance(sinks, Tensor) and sinks.is_floating_point():
         of_queries = sinks[None, :, None] if sinks.dim() == 1 else sinks
-        if of_queries.shape in ((1, heads, 1), (1, heads, queries), shape):
+        if is_one_of(of_queries.shape, (1, heads, 1), (1, heads, queries), shape):
             return of_queries.expand(shape)
     raise HeadwiseError(
         who=who,

@@ -8,7 +8,7 @@ from headwise.core import HeadwiseError
 from headwise.core.autocast import autocast_is_on
 from headwise.core.inputs import check_dropout, check_scale, check_softcap, is_finite_number
 from headwise.core.masks.mask import check_mask
-from headwise.core.shapes import check_floating, check_positions, check_positive, described
+from headwise.core.shapes import check_floating, check_positions, check_positive, described, is_one_of
 from headwise.layers.gates import OutputGate
 from headwise.layers.head_norm import HeadNorm
 from headwise.layers.positions import PositionalEncoding
@@ -122,7 +122,7 @@ def check_head_mask(head_mask: object, heads: int, batch: int) -> None:
     """
     if head_mask is None:
         return
-    fits = isinstance(head_mask, Tensor) and tuple(head_mask.shape) in ((heads,), (1, heads), (batch, heads))
+    fits = isinstance(head_mask, Tensor) and is_one_of(head_mask.shape, (heads,), (1, heads), (batch, heads))
     if fits and isinstance(head_mask, Tensor) and head_mask.is_floating_point():
         return
     raise HeadwiseError(

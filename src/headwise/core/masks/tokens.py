@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks.mask import Fused, Mask
-from headwise.core.shapes import described
+from headwise.core.shapes import described, is_one_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ class Explicit(Mask):
         if (
             columns == keys
             and rows >= queries
-            and (not lead or (lead[0] in (1, batch) and lead[1] in (1, heads)))
+            and (not lead or (is_one_of(lead[0], 1, batch) and is_one_of(lead[1], 1, heads)))
         ):
             return
         raise HeadwiseError(
@@ -146,7 +146,7 @@ class Explicit(Mask):
 
 
 def _check_fits(x: Tensor, *, batch: int, keys: int, who: str, what: str) -> None:
-    if x.shape[-1] == keys and x.shape[0] in (1, batch):
+    if x.shape[-1] == keys and is_one_of(x.shape[0], 1, batch):
         return
     raise HeadwiseError(
         who=who,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from headwise.core.errors import HeadwiseError
-from headwise.core.shapes import check_floating, described
+from headwise.core.shapes import check_floating, described, is_one_of
 
 
 def check_bits(bits: object, *, who: str) -> None:
@@ -121,7 +121,7 @@ def check_keep(keep: object, *, batch: int, length: int, who: str) -> None:
     >>> check_keep(torch.ones(2, 5, dtype=torch.bool), batch=2, length=5, who="KVCache")
     """
     shapes = (1, length), (batch, length)
-    if isinstance(keep, Tensor) and keep.dtype == torch.bool and tuple(keep.shape) in shapes:
+    if isinstance(keep, Tensor) and keep.dtype == torch.bool and is_one_of(keep.shape, *shapes):
         return
     raise HeadwiseError(
         who=who,

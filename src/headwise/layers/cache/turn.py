@@ -7,7 +7,7 @@ from torch.nn.functional import pad
 
 from headwise.core.errors import HeadwiseError
 from headwise.core.masks import All, Mask, Padding
-from headwise.core.shapes import described
+from headwise.core.shapes import described, is_one_of
 from headwise.layers.cache.cached import Cached
 from headwise.layers.cache.kv_cache import KVCache
 from headwise.layers.cache.memory_cache import MemoryCache
@@ -100,7 +100,7 @@ def split_padding(mask: Mask | None, cache: KVCache, length: int) -> tuple[Tenso
     rest: list[Mask] = []
     so_far = cache.seen + length  # len() would fix the number in compiled code
     for one in mask.masks if isinstance(mask, All) else () if mask is None else (mask,):
-        if not isinstance(one, Padding) or one.keep.shape[1] not in (length, so_far):
+        if not isinstance(one, Padding) or not is_one_of(one.keep.shape[1], length, so_far):
             rest.append(one)
             continue
         new = one.keep[:, one.keep.shape[1] - length :]
