@@ -18,13 +18,13 @@ def softmax(scores: ArrayLike) -> Array:
     """Turn each row of scores into weights that add up to 1: ``exp(s_j) / sum_k exp(s_k)``.
 
     Subtracting the largest score first changes nothing and keeps exp from overflowing. A score of minus
-    infinity gives a weight of 0; a row of nothing else gives zeros.
+    infinity gives a weight of 0; a row of nothing else gives zeros. One of plus infinity takes all.
 
     >>> softmax([[0.0, 0.0], [1000.0, 0.0]])
     array([[0.5, 0.5],
            [1. , 0. ]])
     """
-    scores = np.asarray(scores, dtype=np.float64)
+    scores = np.minimum(np.asarray(scores, dtype=np.float64), np.finfo(np.float64).max)
     largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     exponentials = np.exp(scores - np.where(np.isneginf(largest), 0.0, largest))
     total = exponentials.sum(axis=-1, keepdims=True)

@@ -45,7 +45,8 @@ def attention(
     - ``bias`` is added to the scaled scores: a tensor, or a function that makes it for a block of queries.
     - ``sinks``, a logit for each head or for each of its queries, take part in the softmax and are no key:
       weights then add up to less than 1. Xiao et al. 2023, arXiv 2309.17453; a logit of 0 is the "softmax
-      plus one". Softcap and bias do not touch them.
+      plus one", minus infinity no sink, and plus infinity leaves the keys nothing. Softcap and bias do not
+      touch them.
     - ``dropout`` always applies: a layer passes 0 in evaluation.
     - ``value_bias`` makes what the output of a block of queries gains because a value depends on who reads
       it, ``sum_j p_ij a_ij``, from the weights after dropout.

@@ -103,6 +103,7 @@ def probabilities(
     scores = masked_scores(q, k, how, block)
     if how.sinks is not None:
         sinks = how.sinks[:, :, block.rows, None].to(scores.dtype)
+        sinks = sinks.clamp(max=torch.finfo(scores.dtype).max)  # less infinity, infinity is no number
         return _softmax(torch.cat((scores, sinks), dim=-1))[..., :-1]
     return _softmax(scores)
 

@@ -86,8 +86,9 @@ def with_sink_key(
     most = math.floor(math.log2(torch.finfo(q.dtype).max))
     power = 2.0 ** min(round(-math.log2(abs(scale))), most)
     logits = sinks.to(torch.promote_types(q.dtype, torch.float32)) / (scale * power)
-    # minus infinity times the zero of another key is no number; the lowest number is as good
-    logits = logits.clamp(torch.finfo(q.dtype).min, torch.finfo(q.dtype).max)[..., None]
+    # infinity times the zero of another key is no number, nor is infinity less itself, in the softmax
+    wide = torch.finfo(logits.dtype).max / (2 * max(power, 1.0))  # products and sums are in this dtype
+    logits = logits.clamp(torch.finfo(q.dtype).min, min(torch.finfo(q.dtype).max / 2, wide))[..., None]
     rounded = logits.to(q.dtype)
     rest = (logits - rounded).detach().to(q.dtype)  # the gradient goes through what is rounded
     zeros = q.new_zeros(1).expand(*q.shape[:3], width - head_dim - 2)
