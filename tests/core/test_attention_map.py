@@ -124,3 +124,25 @@ def test_fewer_and_more_queries_than_keys(dtype):
         for mask in ("causal", "prefix 2", None):
             q, k, kwargs, visible = maps.make("nothing", mask, queries, keys, dtype)
             check_everything(q, k, kwargs, visible, dtype)
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "window 3", "causal & padding"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_readings_of_a_sample_in_any_order_without_the_left_out(dtype, mask):
+    for queries, keys in ((300, 300), (90, 300), (300, 70)):
+        q, k, kwargs, visible = maps.make("nothing", mask, queries, keys, dtype)
+        _, share, unit, _ = bounds(q, k, kwargs, dtype)
+        rows, keep = torch.randperm(queries)[:77], torch.rand(len(q), queries) < 0.7
+        found = AttentionMap(q, k, **kwargs).statistics(queries=rows, keep=keep, bins=5)
+        weights = maps.dense(q, k, kwargs, visible)[0]
+        mean, variance = (x[:, :, rows] for x in maps.moments(weights)[:2])
+        counts = torch.zeros(queries, dtype=torch.float64).index_fill_(0, rows, 1.0) * keep
+        counted = weights * counts[:, None, :, None]
+        total, tiny = share + (queries + keys) * unit, torch.finfo(found.received.dtype).tiny
+        compare(found.distance.mean, mean, 2 * total, tiny)
+        compare(found.distance.spread.double().square(), variance, 8 * total, 2 * 66 * 32**2 * unit)
+        histogram = maps.moments(counted)[2] * queries / counts.sum(-1)[:, None, None]
+        compare(found.distance.histogram, histogram, total, tiny)
+        compare(found.received, counted.sum(2), total, queries * tiny)
+        in_bins = maps.pooled(counts[:, None, :, None], 5)
+        compare(found.pool, maps.pooled(counted, 5) / in_bins, total, queries * tiny)

@@ -13,7 +13,7 @@ from headwise.core.autocast import without_autocast
 from headwise.core.map_pieces import Piece
 
 _RUN = 64
-_SHORTEST_RUN = 16
+SHORTEST_RUN = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ def runs_of(piece: Piece, first_slot: int) -> Runs:
     (torch.Size([1, 1, 4, 1]), 16)
     """
     weights, run = piece.weights, _RUN
-    while weights.shape[-1] % run and run > _SHORTEST_RUN:
+    while weights.shape[-1] % run and run > SHORTEST_RUN:
         run //= 2
     short = -weights.shape[-1] % run
     weights = pad(weights, (0, short)) if short else weights.contiguous()
     weights = weights.view(*weights.shape[:-1], weights.shape[-1] // run, run)
     u = torch.arange(run, device=weights.device) - run // 2
-    powers = torch.stack([u**0, u, u**2], dim=-1).to(weights.dtype)
+    powers = torch.stack([u**0, u, u**2]).to(weights.dtype)
     with without_autocast(weights.device):
-        sums = (weights.flatten(0, -2) @ powers).double().view(*weights.shape[:-1], 3)
-    return Runs(weights, piece.rows + (first_slot - piece.columns.start), *sums.unbind(-1))
+        sums = (powers @ weights.flatten(0, -2).T).double().view(3, *weights.shape[:-1])
+    return Runs(weights, piece.rows + (first_slot - piece.columns.start), *sums)

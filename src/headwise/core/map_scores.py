@@ -121,14 +121,14 @@ def _hide(scores: Tensor, visible: Tensor | None, *, bounded: bool) -> None:
         scores.clamp_(min=lowest)  # a bias may hide by minus infinity
     if visible is None:
         return
-    hidden = ~visible
-    columns = hidden.flatten(0, -2).any(0).nonzero()  # in a causal block they are few
+    seen_by_all = visible.flatten(0, -2).view(torch.uint8).amin(0)  # many times faster than `all`
+    columns = (seen_by_all == 0).nonzero()  # in a causal block they are few
     if not len(columns):
         return
     some = slice(int(columns[0]), int(columns[-1]) + 1)
-    hidden, scores = hidden[..., some], scores[..., some]
+    visible, scores = visible[..., some], scores[..., some]
     if bounded:  # a minimum is many times faster than to fill, but would keep NaN
-        most = torch.full_like(hidden, torch.inf, dtype=scores.dtype).masked_fill_(hidden, lowest)
+        most = torch.where(visible, scores.new_tensor(torch.inf), lowest)
         torch.minimum(scores, most, out=scores)
     else:
-        scores.masked_fill_(hidden, lowest)
+        scores.masked_fill_(~visible, lowest)

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from headwise.core.autocast import without_autocast
 from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
+from headwise.core.map_groups import sums_of_groups
 from headwise.core.map_inputs import check_classes
 from headwise.core.map_pieces import Piece
 from headwise.core.map_products import product
@@ -71,7 +71,7 @@ def statistics_of(
             found.copy_(part)
         on_classes[:, :, here] = product(piece.weights, values[None, None, piece.columns])
         done = here.stop
-        offsets.add(piece, count)
+        offsets.add(piece, runs, count)
         received.add(piece, count)
     entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first, mean, spread = table
     histogram, edges = offsets.histogram()
@@ -108,16 +108,15 @@ class Received:
         self.like = like
 
     def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
-        """Add the rows of a piece: one product for all sums, since a piece has rows of few bins."""
-        bins, place = torch.unique(self.bin_of_query[piece.rows], return_inverse=True)
-        choice = torch.nn.functional.one_hot(place, len(bins)).T.to(piece.weights.dtype)[None, None]
-        choice = choice if count is None else choice * count[:, None, None]
-        with without_autocast(piece.weights.device):
-            given = choice.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
+        """Add the rows of a piece, bin by bin."""
+        bins = self.bin_of_query[piece.rows]
+        first, last = (int(end) for end in bins.aminmax())
+        given = sums_of_groups(piece.weights, bins - first, last + 1 - first, count)
         self.total[..., piece.columns] += given.sum(2)
-        of_bins = product(given, self.in_bin[None, None, piece.columns])  # adding key by key takes longer
-        self.pooled.index_add_(2, bins, of_bins.double())
-        self.counted.index_add_(1, bins, choice.sum(-1)[:, 0].double().expand(len(self.counted), -1))
+        # adding key by key takes longer
+        self.pooled[:, :, first : last + 1] += product(given, self.in_bin[None, None, piece.columns])
+        one = self.counted.new_ones(len(self.counted), len(bins)) if count is None else count.double()
+        self.counted.index_add_(1, bins, one)
 
     def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""

@@ -48,7 +48,7 @@ class MultiHeadAttention(nn.Module):
         head_norm: norms of queries and keys, before they are turned or after: ``NormBeforeRotation(...)``.
         sinks: logits in the softmax that are no key: ``Sinks(heads)``, or one fixed number for all heads.
         softcap: scores are kept between minus and plus this number by ``softcap * tanh(score / softcap)``.
-        scale: what scores are multiplied by, ``1 / sqrt(head_dim)`` unless given; T5 has 1.0.
+        scale: of ``Q K^T``, ``1 / sqrt(head_dim)`` unless given, 1.0 in T5; an encoding's terms keep theirs.
         gate: multiplies what heads give, by what the input says: ``GatePerHead`` or ``GatePerChannel``.
         bias: whether the projections have one; ``output_bias`` says it for the last alone, as in Qwen2.
         dropout: share of attention weights dropped in training.

@@ -23,7 +23,7 @@ from headwise.look.recordings.recording import Layer, Recording
 from headwise.look.recordings.sums import Sums, chosen_rows
 from headwise.look.recordings.texts import Reader, Texts
 
-_VERIFIED_ROWS = 16  # of each call: enough to tell a wrong mask, scale or head from rounding
+_VERIFIED_ROWS = 8  # of each call: enough to tell a wrong mask, scale or head from rounding
 
 
 @contextmanager
