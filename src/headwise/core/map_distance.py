@@ -159,7 +159,9 @@ def mean_and_spread(
 
 def _moments_of_own_run(runs: Runs, at: Int[Tensor, " rows"]) -> tuple[Tensor, ...]:
     """``sum p``, ``sum p d``, ``sum p d^2`` of each row's run ``at``, in float64: the mean cancels most."""
-    places = at[:, None] * runs.length + torch.arange(runs.length, device=at.device)
-    away = (places - runs.own[:, None]).abs().double()
-    powers = torch.stack([torch.ones_like(away), away, away.square()], dim=-1)
-    return torch.einsum("bhrk,rkm->mbhr", runs.chosen(at).double(), powers).unbind(0)
+    places = torch.arange(runs.length, device=at.device, dtype=torch.float64)
+    away = (places + (at * runs.length - runs.own)[:, None]).abs()
+    powers = torch.stack([torch.ones_like(away), away, away * away], dim=-1)
+    near = runs.chosen(at).double()
+    moments = near.flatten(0, 1).transpose(0, 1) @ powers  # one product for each row
+    return moments.permute(2, 1, 0).view(3, *near.shape[:3]).unbind(0)

@@ -14,7 +14,7 @@ from headwise.core.map_scores import MapScores, Memory
 
 _PIECE_ELEMENTS = 2**22  # 16 MiB in float32: measured faster than half of it, at 2,048 keys and at 8,192
 _CACHED_ELEMENTS = 2**18  # of the scores that several operations pass over one after the other
-_FEWEST_ROWS, _MOST_ROWS = 16, 128
+_FEWEST_ROWS, _MOST_ROWS = 16, 256
 _PIECE_ELEMENTS_CUDA, _MOST_ROWS_CUDA = 2**26, 1024
 
 
