@@ -26,7 +26,7 @@ def run(capsys, *arguments):
 
 def in_a_process(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-m", "headwise.cli", *arguments], capture_output=True, text=True, **options
+        [sys.executable, "-m", "headwise", *arguments], capture_output=True, text=True, **options
     )
 
 
@@ -307,7 +307,7 @@ def test_bad_input_in_a_real_process():
 
 
 def test_a_reader_that_stops_early_is_no_error():
-    command = [sys.executable, "-m", "headwise.cli", "encoding", "none"]
+    command = [sys.executable, "-m", "headwise", "encoding", "none"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
         assert process.wait(timeout=60) == 0

@@ -1,7 +1,0 @@
-"""``python -m headwise.cli``."""
-
-import sys
-
-from headwise.cli.program import main
-
-sys.exit(main())
