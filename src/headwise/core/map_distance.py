@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from headwise.core.map_groups import sums_of_groups
 from headwise.core.map_pieces import Piece
-from headwise.core.map_runs import SHORTEST_RUN, Runs, runs_of
+from headwise.core.map_runs import Runs, runs_of
 from headwise.core.map_scores import is_run
 
 
@@ -46,7 +45,7 @@ def distance_of(pieces: Iterable[Piece], shape: tuple[int, int, int, int], like:
         mean, spread = mean_and_spread(runs, piece.mass)
         means.append(mean)
         spreads.append(spread)
-        offsets.add(piece, runs, None)
+        offsets.add(piece, None)
     histogram, edges = offsets.histogram()
     histogram = (histogram / max(1, queries)).to(like.dtype)
     return Distance(torch.cat(means, dim=2), torch.cat(spreads, dim=2), histogram, edges)
@@ -60,19 +59,15 @@ class ByOffset:
         length = max(0, self.queries + self.keys - 1)
         self.total = like.new_zeros(batch, heads, length, dtype=torch.float64)
 
-    def add(self, piece: Piece, runs: Runs, count: Float[Tensor, "batch rows"] | None) -> None:
+    def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
         """Add the rows of a piece, each shifted to its own place; ``count`` says how much each row counts."""
-        if not runs.count:
-            return
-        if is_run(piece.rows):
-            weights = piece.weights if count is None else piece.weights * count[:, None, :, None]
-            first = self.queries - 1 - int(piece.rows[-1]) + piece.columns.start
-            sums = sums_of_diagonals(weights)
-        else:
-            sums, first = sums_by_offset(runs, count)
-            first += self.keys - 1
-        start, stop = max(0, first), min(first + sums.shape[-1], self.total.shape[-1])
-        self.total[..., start:stop] += sums[..., start - first : stop - first]
+        weights = piece.weights if count is None else piece.weights * count[:, None, :, None]
+        places = self.queries - 1 - piece.rows + piece.columns.start  # of the first column in the total
+        low, high = int(places.min()), int(places.max()) + weights.shape[-1]
+        shifted = (
+            sums_of_diagonals(weights) if is_run(piece.rows) else _sums_of_shifted(weights, places - low)
+        )
+        self.total[..., low:high] += shifted
 
     def histogram(self) -> tuple[Float[Tensor, "batch heads bins"], list[int]]:
         """The mass by distance in bins that double, and their edges."""
@@ -109,26 +104,13 @@ def _slanted(weights: Tensor) -> Tensor:
     return weights.as_strided((*axes, rows, columns - rows + 1), (*others, row + column, column))
 
 
-def sums_by_offset(
-    runs: Runs, count: Float[Tensor, "batch rows"] | None
-) -> tuple[Float[Tensor, "batch heads offsets"], int]:
-    """The total mass at each offset of a key from a query's own place, and the first offset.
-
-    Rows whose own places leave the same remainder by 16 have their keys at the same places of blocks of 16,
-    so blocks are added up whole; what is left is one row for each remainder, shifted by one place each.
-    """
-    batch, heads, rows = runs.weights.shape[:3]
-    blocks = runs.weights.view(batch, heads, -1, SHORTEST_RUN)
-    own = runs.own.div(SHORTEST_RUN, rounding_mode="floor")
-    before = int(own.max())
-    numbers = torch.arange(blocks.shape[2] // rows, device=own.device)
-    apart = numbers - own[:, None] + before
-    most = int(before - own.min()) + len(numbers)
-    group = (runs.own.remainder(SHORTEST_RUN)[:, None] * most + apart).flatten()
-    count = None if count is None else count.repeat_interleave(len(numbers), dim=1)
-    sums = sums_of_groups(blocks, group, SHORTEST_RUN * most, count)
-    first = 1 - SHORTEST_RUN * (1 + before)
-    return sums_of_diagonals(sums.view(batch, heads, SHORTEST_RUN, -1)), first
+def _sums_of_shifted(weights: Tensor, places: Tensor) -> Tensor:
+    """The sum of rows that begin at different places."""
+    width = weights.shape[-1]
+    total = weights.new_zeros(*weights.shape[:2], int(places.max()) + width)
+    for row, place in zip(weights.unbind(2), places.tolist(), strict=True):
+        total.narrow(-1, place, width).add_(row)
+    return total
 
 
 def mean_and_spread(

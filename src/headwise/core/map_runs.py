@@ -13,7 +13,7 @@ from headwise.core.autocast import without_autocast
 from headwise.core.map_pieces import Piece
 
 _RUN = 64
-SHORTEST_RUN = 16
+_SHORTEST_RUN = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def runs_of(piece: Piece, first_slot: int) -> Runs:
     (torch.Size([1, 1, 4, 1]), 16)
     """
     weights, run = piece.weights, _RUN
-    while weights.shape[-1] % run and run > SHORTEST_RUN:
+    while weights.shape[-1] % run and run > _SHORTEST_RUN:
         run //= 2
     short = -weights.shape[-1] % run
     weights = pad(weights, (0, short)) if short else weights.contiguous()

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from headwise.core.autocast import without_autocast
 from headwise.core.map_distance import ByOffset, Distance, mean_and_spread
-from headwise.core.map_groups import sums_of_groups
 from headwise.core.map_inputs import check_classes
 from headwise.core.map_pieces import Piece
 from headwise.core.map_products import product
@@ -71,7 +71,7 @@ def statistics_of(
             found.copy_(part)
         on_classes[:, :, here] = product(piece.weights, values[None, None, piece.columns])
         done = here.stop
-        offsets.add(piece, runs, count)
+        offsets.add(piece, count)
         received.add(piece, count)
     entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first, mean, spread = table
     histogram, edges = offsets.histogram()
@@ -111,12 +111,15 @@ class Received:
         """Add the rows of a piece, bin by bin."""
         bins = self.bin_of_query[piece.rows]
         first, last = (int(end) for end in bins.aminmax())
-        given = sums_of_groups(piece.weights, bins - first, last + 1 - first, count)
+        choice = torch.arange(first, last + 1, device=bins.device)[:, None] == bins
+        counts = choice.to(piece.weights.dtype)[None, None]
+        counts = counts if count is None else counts * count[:, None, None]
+        with without_autocast(piece.weights.device):  # one product for all sums: a piece has few bins
+            given = counts.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
         self.total[..., piece.columns] += given.sum(2)
         # adding key by key takes longer
         self.pooled[:, :, first : last + 1] += product(given, self.in_bin[None, None, piece.columns])
-        one = self.counted.new_ones(len(self.counted), len(bins)) if count is None else count.double()
-        self.counted.index_add_(1, bins, one)
+        self.counted[:, first : last + 1] += counts.sum(-1)[:, 0]
 
     def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""
