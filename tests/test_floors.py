@@ -20,6 +20,7 @@ FLOORS = {
     "testing": {"core", "check"},
     "experiments": {"errors", "core", "layers", "annotations", "look", "check", "models"},
     "cli": {"errors", "core", "layers", "annotations", "look", "check", "models", "experiments"},
+    "__main__": {"cli"},
 }
 ONLY_OUTSIDER = {"reference": {"numpy"}, "errors": set()}
 HEAVY = {"matplotlib", "transformers", "onnx", "spacy", "conllu"}  # imported where they are used
