@@ -108,13 +108,13 @@ class Received:
         self.like = like
 
     def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
-        """Add the rows of a piece, bin by bin."""
+        """Add the rows of a piece: one product for all sums, since a piece has rows of few bins."""
         bins = self.bin_of_query[piece.rows]
         first, last = (int(end) for end in bins.aminmax())
         choice = torch.arange(first, last + 1, device=bins.device)[:, None] == bins
         counts = choice.to(piece.weights.dtype)[None, None]
         counts = counts if count is None else counts * count[:, None, None]
-        with without_autocast(piece.weights.device):  # one product for all sums: a piece has few bins
+        with without_autocast(piece.weights.device):
             given = counts.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
         self.total[..., piece.columns] += given.sum(2)
         # adding key by key takes longer

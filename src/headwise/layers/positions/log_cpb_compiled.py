@@ -51,16 +51,9 @@ def bias_in_one_step(
 
 
 @bias_in_one_step.register_fake
-def _(
-    query_positions: Tensor,
-    key_positions: Tensor,
-    window: list[int],
-    hidden_weight: Tensor,
-    hidden_bias: Tensor,
-    out_weight: Tensor,
-) -> Tensor:
+def _(query_positions: Tensor, key_positions: Tensor, window: list[int], *weights: Tensor) -> Tensor:
     batch, queries, keys, _ = grid_differences(query_positions, key_positions).shape
-    return out_weight.new_empty(batch, out_weight.shape[0], queries, keys)
+    return weights[-1].new_empty(batch, len(weights[-1]), queries, keys)
 
 
 @custom_op("headwise::log_cpb_bias_backward", mutates_args=())
