@@ -23,7 +23,7 @@ FLOORS = {
     "__main__": {"cli"},
 }
 ONLY_OUTSIDER = {"reference": {"numpy"}, "errors": set()}
-HEAVY = {"matplotlib", "transformers", "onnx", "spacy", "conllu"}  # imported where they are used
+HEAVY = {"matplotlib", "transformers", "onnx", "spacy", "conllu", "numba"}  # imported where they are used
 
 
 def imports(file):

@@ -5,10 +5,13 @@ import itertools
 import pytest
 import torch
 
-from headwise.core import AttentionMap, map_pieces, map_scores
+from headwise.core import AttentionMap, attention_map, map_pieces, map_scores
+from headwise.core.map_compiled import can_be_compiled
 from tests.core import maps
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
+WAYS = (can_be_compiled, lambda scored, like: False)
+both_ways = pytest.mark.parametrize("way", WAYS, ids=["compiled where it can be", "not compiled"])
 every_map = pytest.mark.parametrize(("kind", "mask"), maps.KINDS_AND_MASKS)
 
 
@@ -88,6 +91,7 @@ def test_every_reading_of_every_kind_of_map(monkeypatch, kind, mask, small):
     for queries, keys in ((6, 6), (2, 6), (9, 4)):
         q, k, kwargs, visible = maps.make(kind, mask, queries, keys)
         check_everything(q, k, kwargs, visible, torch.float64)
+        check_everything(q.float(), k.float(), kwargs, visible, torch.float32)
 
 
 @every_map
@@ -100,6 +104,7 @@ def test_the_weights_by_loops(kind, mask):
     torch.testing.assert_close(p.dense(), maps.by_loops(q, k, kwargs, visible), rtol=0, atol=1e-12)
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("length", "mask", "dtype"),
     [
@@ -109,7 +114,8 @@ def test_the_weights_by_loops(kind, mask):
         (777, "causal & padding", torch.bfloat16),
     ],
 )
-def test_odd_lengths_in_each_dtype(monkeypatch, length, mask, dtype):
+def test_odd_lengths_in_each_dtype(monkeypatch, length, mask, dtype, way):
+    monkeypatch.setattr(attention_map, "can_be_compiled", way)
     monkeypatch.setattr(map_pieces, "_PIECE_ELEMENTS", 2**17)
     for kind in ("all",) if length == 777 else ("tensor bias", "all"):
         q, k, kwargs, visible = maps.make(kind, mask, length, length, dtype)
@@ -118,17 +124,21 @@ def test_odd_lengths_in_each_dtype(monkeypatch, length, mask, dtype):
         check_everything(q, k, kwargs, visible, dtype)
 
 
+@both_ways
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_fewer_and_more_queries_than_keys(dtype):
+def test_fewer_and_more_queries_than_keys(monkeypatch, dtype, way):
+    monkeypatch.setattr(attention_map, "can_be_compiled", way)
     for queries, keys in ((5, 200), (200, 70)):
         for mask in ("causal", "prefix 2", None):
             q, k, kwargs, visible = maps.make("nothing", mask, queries, keys, dtype)
             check_everything(q, k, kwargs, visible, dtype)
 
 
+@both_ways
 @pytest.mark.parametrize("mask", [None, "causal", "window 3", "causal & padding"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_readings_of_a_sample_in_any_order_without_the_left_out(dtype, mask):
+def test_readings_of_a_sample_in_any_order_without_the_left_out(monkeypatch, dtype, mask, way):
+    monkeypatch.setattr(attention_map, "can_be_compiled", way)
     for queries, keys in ((300, 300), (90, 300), (300, 70)):
         q, k, kwargs, visible = maps.make("nothing", mask, queries, keys, dtype)
         _, share, unit, _ = bounds(q, k, kwargs, dtype)

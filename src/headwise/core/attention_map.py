@@ -11,6 +11,7 @@ from torch import Tensor
 from headwise.core.block import BiasFunction, Scores
 from headwise.core.blocks import wide
 from headwise.core.inputs import check_inputs
+from headwise.core.map_compiled import can_be_compiled, compiled_statistics_of
 from headwise.core.map_distance import Distance, distance_of
 from headwise.core.map_inputs import (
     check_batched,
@@ -22,7 +23,7 @@ from headwise.core.map_inputs import (
     check_values,
 )
 from headwise.core.map_picture import HTML_BINS, TEXT_BINS, as_html, as_text
-from headwise.core.map_pieces import Piece, pieces_of
+from headwise.core.map_pieces import Piece, ScoredRows, pieces_of
 from headwise.core.map_products import Transposed, product
 from headwise.core.map_statistics import Statistics, received_by, statistics_of
 from headwise.core.map_values import lengths_of, with_key_bias
@@ -182,8 +183,11 @@ class AttentionMap:
         """
         check_positive(bins, who="AttentionMap.statistics", what="bins")
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
-        pieces = self._pieces(queries)
         like = self._zeros(self.shape[2] if queries is None else len(queries))
+        scored = self._scored(queries)
+        if can_be_compiled(scored, like):
+            return compiled_statistics_of(scored, self.sinks, self.shape, like, keep, classes, bins)
+        pieces = pieces_of(scored, self.sinks, reuse=True)
         return statistics_of(pieces, self.shape, like, keep, classes, bins)
 
     def top(
@@ -228,10 +232,13 @@ class AttentionMap:
     def _repr_html_(self) -> str:
         return as_html(repr(self), self.pool(HTML_BINS)[0] if self.shape[0] else None)
 
-    def _pieces(self, queries: Tensor | None = None, *, reuse: bool = True) -> Iterator[Piece]:
+    def _scored(self, queries: Tensor | None) -> ScoredRows:
         if queries is not None:
             check_indices(queries, self.shape[2], what="queries")
-        return pieces_of(self.q, self.k, self.how, self.sinks, queries, reuse=reuse)
+        return ScoredRows(self.q, self.k, self.how, queries)
+
+    def _pieces(self, queries: Tensor | None = None, *, reuse: bool = True) -> Iterator[Piece]:
+        return pieces_of(self._scored(queries), self.sinks, reuse=reuse)
 
     def _of_rows(self, read: Callable[[Piece], Tensor], *sizes: int) -> Tensor:
         return torch.cat([self._zeros(0, *sizes), *map(read, self._pieces())], dim=2)

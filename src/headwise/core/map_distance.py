@@ -71,11 +71,20 @@ class ByOffset:
 
     def histogram(self) -> tuple[Float[Tensor, "batch heads bins"], list[int]]:
         """The mass by distance in bins that double, and their edges."""
-        edges = [0, *(2**power for power in range((max(1, self.keys, self.queries) - 1).bit_length() + 1))]
+        edges = edges_of(self.queries, self.keys)
         offsets = torch.arange(self.total.shape[-1], device=self.total.device) - (self.keys - 1)
         bins = torch.bucketize(offsets.abs(), torch.tensor(edges[1:], device=offsets.device), right=True)
         total = self.total.new_zeros(*self.total.shape[:2], len(edges) - 1)
         return total.index_add_(-1, bins, self.total), edges
+
+
+def edges_of(queries: int, keys: int) -> list[int]:
+    """Bins of distances that double, up to the largest there can be.
+
+    >>> edges_of(1, 5)
+    [0, 1, 2, 4, 8]
+    """
+    return [0, *(2**power for power in range((max(1, keys, queries) - 1).bit_length() + 1))]
 
 
 def sums_of_diagonals(

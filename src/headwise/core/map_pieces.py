@@ -37,36 +37,59 @@ class Piece:
     """``- sum_j p_ij log p_ij``, where 0 log 0 is 0."""
 
 
+class ScoredRows:
+    """The scores of all rows in order, or of those that ``queries`` names, some rows at a time.
+
+    >>> x, how = torch.zeros(1, 1, 3, 2), Scores(None, None, 1.0, None)
+    >>> [scores.shape for _, _, scores in ScoredRows(x, x, how, None)]
+    [torch.Size([1, 1, 3, 3])]
+    """
+
+    def __init__(
+        self,
+        q: Float[Tensor, "batch heads query head_dim"],
+        k: Float[Tensor, "batch kv_heads key head_dim"],
+        how: Scores,
+        queries: Int[Tensor, " rows"] | None,
+    ) -> None:
+        self._rows = (
+            torch.arange(q.shape[2], device=q.device) if queries is None else queries.to(q.device).long()
+        )
+        matrices, keys = q.shape[0] * q.shape[1], k.shape[2]
+        self._most = (_PIECE_ELEMENTS_CUDA if q.is_cuda else _PIECE_ELEMENTS) // max(1, matrices)
+        self.largest = matrices * min(len(self._rows) * keys, max(self._most, _FEWEST_ROWS * keys))
+        self._made = MapScores(q, k, how, len(self._rows), self.largest)
+        self.bounded = self._made.bounded
+
+    @torch.no_grad()
+    def __iter__(self) -> Iterator[tuple[Tensor, slice, Tensor]]:
+        for some in _split(self._rows, self._made, self._most):
+            with (
+                torch._C.DisableTorchFunction()
+            ):  # whoever watches a model must not take this for its attention
+                block, scores = self._made.of(some)
+            yield some, block.columns, scores
+
+
 @torch.no_grad()
 def pieces_of(
-    q: Float[Tensor, "batch heads query head_dim"],
-    k: Float[Tensor, "batch kv_heads key head_dim"],
-    how: Scores,
-    sinks: Float[Tensor, "batch heads query"] | None,
-    queries: Int[Tensor, " rows"] | None,
-    *,
-    reuse: bool,
+    scored: ScoredRows, sinks: Float[Tensor, "batch heads query"] | None, *, reuse: bool
 ) -> Iterator[Piece]:
-    """All rows in order, or those that ``queries`` names.
+    """The rows as pieces of the map.
 
     With ``reuse`` the weights of a piece are good until the next is asked for: all share their memory.
 
     >>> x, how = torch.zeros(1, 1, 3, 2), Scores(None, None, 1.0, None)
-    >>> [piece.weights.shape for piece in pieces_of(x, x, how, None, None, reuse=False)]
+    >>> [piece.weights.shape for piece in pieces_of(ScoredRows(x, x, how, None), None, reuse=False)]
     [torch.Size([1, 1, 3, 3])]
     """
-    rows = torch.arange(q.shape[2], device=q.device) if queries is None else queries.to(q.device).long()
-    matrices, keys = q.shape[0] * q.shape[1], k.shape[2]
-    most = (_PIECE_ELEMENTS_CUDA if q.is_cuda else _PIECE_ELEMENTS) // max(1, matrices)
-    largest = matrices * min(len(rows) * keys, max(most, _FEWEST_ROWS * keys))
-    made = MapScores(q, k, how, len(rows), largest)
-    memory = Memory(made.wide_keys, largest) if reuse else None
-    for some in _split(rows, made, most):
-        with torch._C.DisableTorchFunction():  # whoever watches a model must not take this for its attention
-            block, scores = made.of(some)
+    memory: Memory | None = None
+    for rows, columns, scores in scored:
+        if reuse and memory is None:
+            memory = Memory(scores, scored.largest)
         weights = torch.empty_like(scores) if memory is None else memory.of(scores.shape)
-        of_sinks = None if sinks is None else sinks[:, :, block.rows]
-        yield _piece(some, block.columns, scores, weights, of_sinks, bounded=made.bounded)
+        of_sinks = None if sinks is None else sinks.index_select(2, rows)
+        yield _piece(rows, columns, scores, weights, of_sinks, bounded=scored.bounded)
 
 
 def _split(rows: Tensor, made: MapScores, most: int) -> Iterator[Tensor]:

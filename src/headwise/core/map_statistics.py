@@ -73,10 +73,24 @@ def statistics_of(
         done = here.stop
         offsets.add(piece, count)
         received.add(piece, count)
+    return gathered(table, on_classes, received, *offsets.histogram())
+
+
+def gathered(
+    table: Float[Tensor, "readings batch heads rows"],
+    on_classes: Float[Tensor, "batch heads rows classes"],
+    received: Received,
+    histogram: Float[Tensor, "batch heads bins"],
+    edges: list[int],
+) -> Statistics:
+    """The statistics from a table of the rows' own, and from sums over the rows.
+
+    >>> table, none = torch.ones(10, 1, 1, 2), torch.zeros(1, 1, 2, 0)
+    >>> gathered(table, none, Received((1, 1, 2, 2), table, bins=1), torch.zeros(1, 1, 2), [0, 1, 2]).entropy
+    tensor([[[1., 1.]]])
+    """
     entropy, weight, score, normalizer, at_self, at_previous, at_next, at_first, mean, spread = table
-    histogram, edges = offsets.histogram()
-    histogram = (histogram / received.counted.sum(-1).clamp(min=1)[:, None, None]).to(like.dtype)
-    distance = Distance(mean, spread, histogram, edges)
+    average = (histogram / received.counted.sum(-1).clamp(min=1)[:, None, None]).to(table.dtype)
     return Statistics(
         entropy,
         weight,
@@ -87,9 +101,9 @@ def statistics_of(
         at_next,
         at_first,
         on_classes,
-        received.total.to(like.dtype),
+        received.total.to(table.dtype),
         received.pool(),
-        distance,
+        Distance(mean, spread, average, edges),
     )
 
 
@@ -109,17 +123,28 @@ class Received:
 
     def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
         """Add the rows of a piece: one product for all sums, since a piece has rows of few bins."""
-        bins = self.bin_of_query[piece.rows]
-        first, last = (int(end) for end in bins.aminmax())
-        choice = torch.arange(first, last + 1, device=bins.device)[:, None] == bins
-        counts = choice.to(piece.weights.dtype)[None, None]
+        bins, in_bins = self.bins_of(piece.rows)
+        counts = in_bins - bins.start == torch.arange(bins.stop - bins.start, device=in_bins.device)[:, None]
+        counts = counts.to(piece.weights.dtype)[None, None]
         counts = counts if count is None else counts * count[:, None, None]
         with without_autocast(piece.weights.device):
             given = counts.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
-        self.total[..., piece.columns] += given.sum(2)
+        self.take(given, bins, piece.columns, counts.sum(-1)[:, 0])
+
+    def bins_of(self, rows: Tensor) -> tuple[slice, Tensor]:
+        """The bins that some rows are in, from the first to the last, and that of each row."""
+        bins = self.bin_of_query[rows]
+        first, last = (int(end) for end in bins.aminmax())
+        return slice(first, last + 1), bins
+
+    def take(
+        self, given: Float[Tensor, "batch heads bins columns"], bins: slice, columns: slice, counted: Tensor
+    ) -> None:
+        """Add what rows of those bins give, ``counted`` of them in each."""
+        self.total[..., columns] += given.sum(2)
         # adding key by key takes longer
-        self.pooled[:, :, first : last + 1] += product(given, self.in_bin[None, None, piece.columns])
-        self.counted[:, first : last + 1] += counts.sum(-1)[:, 0]
+        self.pooled[:, :, bins] += product(given, self.in_bin[None, None, columns])
+        self.counted[:, bins] += counted
 
     def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""

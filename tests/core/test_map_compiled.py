@@ -1,0 +1,71 @@
+"""The compiled pass over a map's scores: when it is taken, and what only it could get wrong."""
+
+import sys
+
+import numba
+import torch
+
+from headwise.core import AttentionMap, Causal, Padding
+from headwise.core.block import Scores
+from headwise.core.map_compiled import can_be_compiled
+from headwise.core.map_kernel import rows_kernel
+from headwise.core.map_pieces import ScoredRows
+
+
+def taken(q, k, **how):
+    scored = ScoredRows(q, k, Scores(how.get("mask"), how.get("bias"), 1.0, None), None)
+    return can_be_compiled(scored, AttentionMap(q, k, **how)._zeros(0))
+
+
+def test_when_it_is_taken():
+    x = torch.randn(1, 2, 5, 4)
+    assert taken(x, x, mask=Causal())
+    assert taken(x.bfloat16(), x.bfloat16())
+    assert not taken(x.double(), x.double())
+    assert not taken(x, x, bias=torch.zeros(1, 2, 5, 5)), "a bias may hide, and may be infinite"
+    for bad in (torch.nan, torch.inf, 1e20):
+        y = x.clone()
+        y[0, 1, 3, 2] = bad
+        assert not taken(y, y)
+
+
+def test_without_numba(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert rows_kernel.__wrapped__() is None
+
+
+def test_without_a_folder_to_keep_it_in(monkeypatch):
+    real = numba.njit
+
+    def njit(cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+    assert callable(rows_kernel.__wrapped__())
+
+
+def test_rows_that_see_nothing_and_one_key_and_very_large_scores():
+    k = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.5, 0.5]])[None, None]
+    q = torch.tensor([[3e4, 0.0], [0.0, 0.0], [-3e4, 0.0], [0.0, 3e4]])[None, None]
+    nothing = Padding(torch.tensor([[False] * 4]))
+    p = AttentionMap(q, k, mask=nothing, scale=1.0).statistics()
+    assert not any(x.any() for x in (p.entropy, p.largest_weight, p.received, p.pool, p.distance.spread))
+    assert p.largest_score.isneginf().all()
+    assert p.log_normalizer.isneginf().all()
+    p = AttentionMap(q, k, scale=1.0).statistics()
+    assert p.largest_weight[0, 0].tolist() == [1.0, 0.25, 1.0, 1.0]
+    assert p.largest_score[0, 0].tolist() == [3e4, 0.0, 3e4, 3e4]
+    assert p.distance.mean[0, 0].tolist() == [0.0, 1.0, 0.0, 2.0]
+    assert p.distance.spread[0, 0, [0, 2, 3]].tolist() == [0.0, 0.0, 0.0]
+    assert p.entropy[0, 0, [0, 2, 3]].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_spread_of_one_token_far_away():
+    length = 5000
+    k = torch.full((1, 1, length, 1), -200.0)
+    k[0, 0, :2] = 0.0
+    found = AttentionMap(torch.ones(1, 1, length, 1), k, scale=1.0).statistics().distance
+    assert found.mean[0, 0, -1] == length - 1.5
+    assert found.spread[0, 0, -1] == 0.5
