@@ -11,7 +11,7 @@ from headwise.core.map_inputs import check_classes
 from headwise.core.map_kernel import READINGS, rows_kernel
 from headwise.core.map_pieces import ScoredRows
 from headwise.core.map_products import product
-from headwise.core.map_statistics import Received, Statistics, gathered
+from headwise.core.map_statistics import Received, Statistics, gathered, starts_of_bins
 
 
 def can_be_compiled(scored: ScoredRows, like: Tensor) -> bool:
@@ -49,27 +49,26 @@ def compiled_statistics_of(
     table = like.new_empty(READINGS, batch, heads, rows)
     on_classes = like.new_empty(batch, heads, rows, 0 if classes is None else len(classes))
     received, edges = Received(shape, like, bins), edges_of(queries, keys)
-    ends = torch.tensor(edges)
     histogram = like.new_zeros(batch, heads, len(edges) - 1, dtype=torch.float64)
+    ends, key_bins = torch.tensor(edges), starts_of_bins(keys, received.key_bins)
     done = 0
     for some, columns, scores in scored:
-        here, (of_bins, bin_of) = slice(done, done + len(some)), received.bins_of(some)
+        here, bin_of = slice(done, done + len(some)), received.bin_of_query[some]
         count = like.new_ones(batch, len(some)) if keep is None else keep[:, some].to(like)
         found = like.new_empty(batch, heads, len(some), READINGS)
-        given = like.new_zeros(batch, heads, of_bins.stop - of_bins.start, scores.shape[3])
         of_sinks = like[..., :0] if sinks is None else sinks.index_select(2, some)
-        of_matrices = (scores, of_sinks, count[:, None].expand(-1, heads, -1), found, histogram, given)
-        places, bin_of = some + (keys - queries - columns.start), bin_of - of_bins.start
+        counts = count[:, None].expand(-1, heads, -1)
+        of_matrices = (scores, of_sinks, counts, found, histogram, received.total, received.pooled)
+        places = some + (keys - queries)
         kernel(
             *(x.flatten(0, 1).numpy() for x in of_matrices),
-            *(x.numpy() for x in (places, bin_of, ends)),
-            columns.start == 0,
+            *(x.numpy() for x in (places, bin_of, ends, key_bins)),
+            columns.start,
             values is not None,
         )
         table[..., here] = found.permute(3, 0, 1, 2)
         if values is not None:
             on_classes[:, :, here] = product(scores, values[:, :, columns])
-        counted = like.new_zeros(batch, given.shape[2]).index_add_(1, bin_of, count)
-        received.take(given, of_bins, columns, counted)
+        received.counted.index_add_(1, bin_of, count.double())
         done = here.stop
     return gathered(table, on_classes, received, histogram, edges)

@@ -46,20 +46,22 @@ def _read_rows(
     counts: np.ndarray,
     table: np.ndarray,
     histogram: np.ndarray,
-    given: np.ndarray,
-    own: np.ndarray,
+    received: np.ndarray,
+    pooled: np.ndarray,
+    places: np.ndarray,
     bins: np.ndarray,
     edges: np.ndarray,
-    has_first_key: bool,
+    key_bins: np.ndarray,
+    first_key: int,
     keep_weights: bool,
 ) -> None:
-    """Reads ``scores[matrix, row]``, of which a hidden one is the lowest number.
+    """Reads ``scores[matrix, row]``, of which a hidden one is the lowest number; column 0 is ``first_key``.
 
-    ``own[row]`` is the column of a row's own place, which may lie outside. ``table[matrix, row]`` becomes
-    entropy, largest weight, largest score, normalizer, the weights on the own place, the one before, the one
-    after and the first key, mean and spread of distances. Each row, times its count, is added to
-    ``histogram[matrix]`` by distance, and to ``given[matrix, bins[row]]``. With ``keep_weights`` the weights
-    replace the scores. ``sinks`` may have no rows.
+    ``places[row]`` is a row's own place among the keys. ``table[matrix, row]`` becomes entropy, largest
+    weight, largest score, normalizer, the weights on the own place, the one before, the one after and key 0,
+    mean and spread of distances. Each row, times its count, is added to ``histogram[matrix]`` by distance, to
+    ``received[matrix]``, and to ``pooled[matrix, bins[row]]`` by bins of keys. With ``keep_weights`` the
+    weights replace the scores. ``sinks`` may have no rows.
     """
     # loops go over whole slices, one sum or maximum at a time: the compiler takes only those several at once
     columns = scores.shape[2]
@@ -68,7 +70,7 @@ def _read_rows(
     factors, lanes = powers.view(np.float32), np.empty(64, np.float32)
     for matrix in range(len(scores)):
         for row in range(scores.shape[1]):
-            s, found, place = scores[matrix, row], table[matrix, row], own[row]
+            s, found, place = scores[matrix, row], table[matrix, row], places[row] - first_key
             seen = columns
             while seen > 0 and s[seen - 1] <= _LOWEST:
                 seen -= 1
@@ -117,9 +119,15 @@ def _read_rows(
                 entropy = entropy * mass - mass * np.log(mass) if mass > 0 else 0.0
             share = np.float32(mass / total)
             counted = share * counts[matrix, row]
-            to = given[matrix, bins[row]]
-            for j in range(seen):
-                to[j] += weights[j] * counted
+            w, to = weights[:seen], received[matrix, first_key : first_key + seen]
+            for j in range(len(w)):
+                to[j] += w[j] * counted
+            for b in range(len(key_bins) - 1):
+                start, stop = max(0, key_bins[b] - first_key), min(seen, key_bins[b + 1] - first_key)
+                part, w = np.float32(0), weights[start : max(start, stop)]
+                for j in range(len(w)):
+                    part += w[j]
+                pooled[matrix, bins[row], b] += part * counted
             first, second = 0.0, 0.0
             for b in range(len(edges) - 1):
                 near, far = edges[b], edges[b + 1]
@@ -146,7 +154,7 @@ def _read_rows(
             for beside in range(3):
                 at_key = place + (0, -1, 1)[beside]
                 found[4 + beside] = weights[at_key] * share if 0 <= at_key < seen else np.float32(0)
-            found[7] = weights[0] * share if has_first_key else np.float32(0)
+            found[7] = weights[0] * share if first_key == 0 else np.float32(0)
             found[8], found[9] = mean, np.sqrt(max(0.0, second / total - mean * mean))
             if keep_weights:
                 for j in range(seen):

@@ -123,28 +123,17 @@ class Received:
 
     def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
         """Add the rows of a piece: one product for all sums, since a piece has rows of few bins."""
-        bins, in_bins = self.bins_of(piece.rows)
-        counts = in_bins - bins.start == torch.arange(bins.stop - bins.start, device=in_bins.device)[:, None]
-        counts = counts.to(piece.weights.dtype)[None, None]
+        bins = self.bin_of_query[piece.rows]
+        first, last = (int(end) for end in bins.aminmax())
+        choice = torch.arange(first, last + 1, device=bins.device)[:, None] == bins
+        counts = choice.to(piece.weights.dtype)[None, None]
         counts = counts if count is None else counts * count[:, None, None]
         with without_autocast(piece.weights.device):
             given = counts.expand(*piece.weights.shape[:2], -1, -1) @ piece.weights
-        self.take(given, bins, piece.columns, counts.sum(-1)[:, 0])
-
-    def bins_of(self, rows: Tensor) -> tuple[slice, Tensor]:
-        """The bins that some rows are in, from the first to the last, and that of each row."""
-        bins = self.bin_of_query[rows]
-        first, last = (int(end) for end in bins.aminmax())
-        return slice(first, last + 1), bins
-
-    def take(
-        self, given: Float[Tensor, "batch heads bins columns"], bins: slice, columns: slice, counted: Tensor
-    ) -> None:
-        """Add what rows of those bins give, ``counted`` of them in each."""
-        self.total[..., columns] += given.sum(2)
+        self.total[..., piece.columns] += given.sum(2)
         # adding key by key takes longer
-        self.pooled[:, :, bins] += product(given, self.in_bin[None, None, columns])
-        self.counted[:, bins] += counted
+        self.pooled[:, :, first : last + 1] += product(given, self.in_bin[None, None, piece.columns])
+        self.counted[:, first : last + 1] += counts.sum(-1)[:, 0]
 
     def pool(self) -> Float[Tensor, "batch heads query_bins key_bins"]:
         """What the average counted query of each bin gives to each bin of keys; 0 in a bin without any."""
@@ -175,6 +164,15 @@ def bin_of(length: int, bins: int, device: torch.device) -> Tensor:
     tensor([0, 0, 0, 1, 1])
     """
     return torch.arange(length, device=device) * bins // max(1, length)
+
+
+def starts_of_bins(length: int, bins: int) -> Tensor:
+    """The first place of each bin, and the end of the last.
+
+    >>> starts_of_bins(5, 2)
+    tensor([0, 3, 5])
+    """
+    return -(torch.arange(bins + 1) * -length // max(1, bins))
 
 
 def _of_rows(piece: Piece, first_slot: int) -> tuple[Tensor, ...]:
