@@ -68,8 +68,20 @@ def _read_rows(
     weights = np.empty(columns, np.float32)
     powers = np.empty(columns, np.int32)
     factors, lanes = powers.view(np.float32), np.empty(64, np.float32)
+    in_bin = np.zeros(columns, np.float32)  # what rows of one bin give
+    rows = scores.shape[1]
     for matrix in range(len(scores)):
-        for row in range(scores.shape[1]):
+        for row in range(rows + 1):
+            if row == rows or bins[row] != bins[max(0, row - 1)]:
+                to, pool = received[matrix, first_key : first_key + columns], pooled[matrix, bins[row - 1]]
+                for j in range(columns):
+                    to[j] += in_bin[j]
+                for b in range(len(key_bins) - 1):
+                    start, stop = max(0, key_bins[b] - first_key), min(columns, key_bins[b + 1] - first_key)
+                    pool[b] += in_bin[start : max(start, stop)].sum()
+                in_bin[:] = np.float32(0)
+            if row == rows:
+                break
             s, found, place = scores[matrix, row], table[matrix, row], places[row] - first_key
             seen = columns
             while seen > 0 and s[seen - 1] <= _LOWEST:
@@ -119,19 +131,13 @@ def _read_rows(
                 entropy = entropy * mass - mass * np.log(mass) if mass > 0 else 0.0
             share = np.float32(mass / total)
             counted = share * counts[matrix, row]
-            w, to = weights[:seen], received[matrix, first_key : first_key + seen]
+            w = weights[:seen]
             for j in range(len(w)):
-                to[j] += w[j] * counted
-            for b in range(len(key_bins) - 1):
-                start, stop = max(0, key_bins[b] - first_key), min(seen, key_bins[b + 1] - first_key)
-                part, w = np.float32(0), weights[start : max(start, stop)]
-                for j in range(len(w)):
-                    part += w[j]
-                pooled[matrix, bins[row], b] += part * counted
+                in_bin[j] += w[j] * counted
             first, second = 0.0, 0.0
             for b in range(len(edges) - 1):
                 near, far = edges[b], edges[b + 1]
-                in_bin = 0.0
+                at_distance = 0.0
                 for side in range(2):
                     if side == 0:  # distances near, ..., far - 1 before the own place, and then after it
                         start, stop, towards = max(0, place - far + 1), min(seen, place - near + 1), -1.0
@@ -145,10 +151,10 @@ def _read_rows(
                         mass_here += p
                         first_here += p * d
                         second_here += p * d * d
-                    in_bin += mass_here
+                    at_distance += mass_here
                     first += first_here
                     second += second_here
-                histogram[matrix, b] += in_bin * counted
+                histogram[matrix, b] += at_distance * counted
             mean = first / total
             found[0], found[1], found[2], found[3] = entropy, share, largest, normalizer
             for beside in range(3):

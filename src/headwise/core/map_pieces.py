@@ -14,7 +14,7 @@ from headwise.core.map_scores import MapScores, Memory
 
 _PIECE_ELEMENTS = 2**22  # 16 MiB in float32: measured faster than half of it, at 2,048 keys and at 8,192
 _CACHED_ELEMENTS = 2**18  # of the scores that several operations pass over one after the other
-_FEWEST_ROWS, _MOST_ROWS = 16, 256
+_FEWEST_ROWS, _MOST_ROWS = 16, 128
 _PIECE_ELEMENTS_CUDA, _MOST_ROWS_CUDA = 2**26, 1024
 
 
@@ -58,7 +58,7 @@ class ScoredRows:
         matrices, keys = q.shape[0] * q.shape[1], k.shape[2]
         self._most = (_PIECE_ELEMENTS_CUDA if q.is_cuda else _PIECE_ELEMENTS) // max(1, matrices)
         self.largest = matrices * min(len(self._rows) * keys, max(self._most, _FEWEST_ROWS * keys))
-        self._made = MapScores(q, k, how, len(self._rows), self.largest)
+        self._made = MapScores(q, k, how, self._rows, self.largest)
         self.bounded = self._made.bounded
 
     @torch.no_grad()

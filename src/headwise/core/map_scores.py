@@ -35,11 +35,11 @@ class Memory:
 class MapScores:
     """``cap(scale * Q K^T) + bias`` of some rows over the keys they reach; good until the next is asked for.
 
-    ``rows`` of them will be asked for in all, and at most ``most`` scores at once. A hidden score is the
+    ``rows`` will be asked for in all, and at most ``most`` scores at once. A hidden score is the
     lowest finite number, so that a row may hold nothing else.
 
     >>> x = torch.ones(1, 1, 3, 4)
-    >>> made = MapScores(x, x, Scores(None, None, 0.5, None), rows=2, most=6)
+    >>> made = MapScores(x, x, Scores(None, None, 0.5, None), rows=torch.tensor([0, 2]), most=6)
     >>> block, scores = made.of(torch.tensor([0, 2]))
     >>> block.columns, scores
     (slice(0, 3, None), tensor([[[[2., 2., 2.],
@@ -51,16 +51,17 @@ class MapScores:
         q: Float[Tensor, "batch heads query head_dim"],
         k: Float[Tensor, "batch kv_heads key head_dim"],
         how: Scores,
-        rows: int,
+        rows: Int[Tensor, " rows"],
         most: int,
     ) -> None:
         self.q, self.k, self.how = q, k, how
         self.first_slot = k.shape[2] - q.shape[2]
         self.wide_keys = wide(k).mT.flatten(0, 1)
-        if rows >= _ROWS_TO_TRANSPOSE:
+        if len(rows) >= _ROWS_TO_TRANSPOSE:
             self.wide_keys = self.wide_keys.contiguous()
         self.memory = Memory(self.wide_keys, most)
-        self.bounded = how.bias is None and _is_bounded(q, k, how.scale)
+        asked = q if len(rows) >= q.shape[2] else q.index_select(2, rows)
+        self.bounded = how.bias is None and _is_bounded(asked, k, how.scale)
 
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
         """The scores of those rows, at least one, and which part of the matrix they are."""
