@@ -5,7 +5,7 @@ import sys
 import numba
 import torch
 
-from headwise.core import AttentionMap, Causal, Padding
+from headwise.core import AttentionMap, Causal, Padding, attention_map
 from headwise.core.block import Scores
 from headwise.core.map_compiled import can_be_compiled
 from headwise.core.map_kernel import rows_kernel
@@ -69,3 +69,13 @@ def test_a_spread_of_one_token_far_away():
     found = AttentionMap(torch.ones(1, 1, length, 1), k, scale=1.0).statistics().distance
     assert found.mean[0, 0, -1] == length - 1.5
     assert found.spread[0, 0, -1] == 0.5
+
+
+def test_a_sink_that_takes_everything(monkeypatch):
+    q, sinks = torch.randn(1, 2, 6, 4), torch.tensor([torch.inf, 0.0])
+    compiled = AttentionMap(q, q, mask=Causal(), sinks=sinks).statistics()
+    monkeypatch.setattr(attention_map, "can_be_compiled", lambda scored, like: False)
+    plain = AttentionMap(q, q, mask=Causal(), sinks=sinks).statistics()
+    for one, other in zip((*compiled[:11], *compiled[11][:3]), (*plain[:11], *plain[11][:3]), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    assert not compiled.received[:, 0].any()

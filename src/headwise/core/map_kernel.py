@@ -155,13 +155,15 @@ def _read_rows(
                     first += first_here
                     second += second_here
                 histogram[matrix, b] += at_distance * counted
-            mean = first / total
+            mean, square = first / total, second / total
+            if mass == 0:  # a sink of infinity
+                mean, square = np.float64(0), np.float64(0)
             found[0], found[1], found[2], found[3] = entropy, share, largest, normalizer
             for beside in range(3):
                 at_key = place + (0, -1, 1)[beside]
                 found[4 + beside] = weights[at_key] * share if 0 <= at_key < seen else np.float32(0)
             found[7] = weights[0] * share if first_key == 0 else np.float32(0)
-            found[8], found[9] = mean, np.sqrt(max(0.0, second / total - mean * mean))
+            found[8], found[9] = mean, np.sqrt(max(0.0, square - mean * mean))
             if keep_weights:
                 for j in range(seen):
                     s[j] = weights[j] * share
