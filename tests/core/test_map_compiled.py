@@ -79,3 +79,18 @@ def test_a_sink_that_takes_everything(monkeypatch):
     for one, other in zip((*compiled[:11], *compiled[11][:3]), (*plain[:11], *plain[11][:3]), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     assert not compiled.received[:, 0].any()
+
+
+def test_a_spread_far_away_does_not_hang_on_the_rounding_of_a_total():
+    length = 5000
+    k = torch.full((1, 1, length, 1), -200.0)
+    k[0, 0, :2, 0] = torch.tensor([0.0, -0.37])
+    p = AttentionMap(torch.ones(1, 1, length, 1), k, scale=1.0)
+    exact = AttentionMap(p.q.double(), p.k.double(), scale=1.0)
+    # of an average square of 2.5e7 the spread keeps less than one in float32
+    torch.testing.assert_close(
+        p.statistics().distance.spread[0, 0, 100:].double(),
+        exact.statistics().distance.spread[0, 0, 100:],
+        rtol=0.0,
+        atol=1e-5,
+    )

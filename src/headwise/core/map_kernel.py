@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from inspect import unwrap
 
 import numpy as np
 
 _LOWEST = np.finfo(np.float32).min
 _LOG2_E = np.float32(1.44269504)
-_LN_2_HIGH, _LN_2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # the first times k is exact
+_LN_2 = np.log(2.0)
 READINGS = 10  # of each row
 _BLOCK = 512  # terms added in float32 before their sum goes to float64
 
@@ -32,7 +33,7 @@ def rows_kernel() -> Callable[..., None] | None:
     def compiled(keep: bool) -> Callable[..., None]:
         # only bounded scores come here: without NaN sums and maxima are taken several terms at a time
         fast = {"nnan", "nsz", "reassoc", "contract"}
-        return numba.njit(cache=keep, fastmath=fast)(_read_rows)
+        return numba.njit(cache=keep, fastmath=fast)(unwrap(_read_rows))
 
     try:
         return compiled(keep=True)
@@ -103,8 +104,8 @@ def _read_rows(
             for j in range(seen):
                 x = max(s[j] - largest, np.float32(-200))
                 k = np.floor(x * _LOG2_E + np.float32(0.5))
-                g = (x - k * _LN_2_HIGH) - k * _LN_2_LOW
-                p = np.float32(1 / 120) + g * np.float32(1 / 720)
+                g = np.float32(np.float64(x) - np.float64(k) * _LN_2)
+                p = np.float32(1 / 120) + g * (np.float32(1 / 720) + g * np.float32(1 / 5040))
                 p = np.float32(1 / 6) + g * (np.float32(1 / 24) + g * p)
                 weights[j] = np.float32(1) + g * (np.float32(1) + g * (np.float32(0.5) + g * p))
                 powers[j] = max(np.int32(k) + np.int32(127), np.int32(0)) << np.int32(23)
@@ -134,7 +135,7 @@ def _read_rows(
             w = weights[:seen]
             for j in range(len(w)):
                 in_bin[j] += w[j] * counted
-            first, second = 0.0, 0.0
+            seen_mass, first, second = 0.0, 0.0, 0.0
             for b in range(len(edges) - 1):
                 near, far = edges[b], edges[b + 1]
                 at_distance = 0.0
@@ -146,16 +147,16 @@ def _read_rows(
                     at, mass_here, first_here, second_here = towards * (start - place), 0.0, 0.0, 0.0
                     w = weights[start : max(start, stop)]
                     for j in range(len(w)):
-                        p = np.float64(w[j])
-                        d = at + towards * np.float64(np.int32(j))
-                        mass_here += p
-                        first_here += p * d
-                        second_here += p * d * d
+                        weight, distance = np.float64(w[j]), at + towards * np.float64(np.int32(j))
+                        mass_here += weight
+                        first_here += weight * distance
+                        second_here += weight * distance * distance
                     at_distance += mass_here
                     first += first_here
                     second += second_here
+                seen_mass += at_distance
                 histogram[matrix, b] += at_distance * counted
-            mean, square = first / total, second / total
+            mean, square = first / seen_mass, second / seen_mass  # not the rounded total: they cancel
             if mass == 0:  # a sink of infinity
                 mean, square = np.float64(0), np.float64(0)
             found[0], found[1], found[2], found[3] = entropy, share, largest, normalizer
