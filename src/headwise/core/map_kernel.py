@@ -64,7 +64,7 @@ def _read_rows(
     ``received[matrix]``, and to ``pooled[matrix, bins[row]]`` by bins of keys. With ``keep_weights`` the
     weights replace the scores. ``sinks`` may have no rows.
     """
-    # loops go over whole slices, one sum or maximum at a time: the compiler takes only those several at once
+    # loops go over slices from 0 and not from a start: only of those the compiler takes several terms at once
     columns = scores.shape[2]
     weights = np.empty(columns, np.float32)
     powers = np.empty(columns, np.int32)

@@ -64,9 +64,8 @@ class ScoredRows:
     @torch.no_grad()
     def __iter__(self) -> Iterator[tuple[Tensor, slice, Tensor]]:
         for some in _split(self._rows, self._made, self._most):
-            with (
-                torch._C.DisableTorchFunction()
-            ):  # whoever watches a model must not take this for its attention
+            # whoever watches a model must not take this for its attention
+            with torch._C.DisableTorchFunction():
                 block, scores = self._made.of(some)
             yield some, block.columns, scores
 
