@@ -2,7 +2,17 @@
 
 import pytest
 
+from headwise.core import map_compiled
 from headwise.models import open_text_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fewest_scores():
+    """Small maps go through the compiled pass too; what is the fewest for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        fewest = map_compiled._FEWEST_SCORES
+        patch.setattr(map_compiled, "_FEWEST_SCORES", 0)
+        yield fewest
 
 
 @pytest.fixture(scope="session")

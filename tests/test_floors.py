@@ -24,6 +24,7 @@ FLOORS = {
 }
 ONLY_OUTSIDER = {"reference": {"numpy"}, "errors": set()}
 HEAVY = {"matplotlib", "transformers", "onnx", "spacy", "conllu", "numba"}  # imported where they are used
+MADE_OF = {"headwise.core.map_kernel": "numba"}  # and of nothing else: imported where used
 
 
 def imports(file):
@@ -70,9 +71,12 @@ def faults(source):
                 private = [name for name in names if name.startswith("_") and not name.startswith("__")]
                 if private:
                     yield f"{where}:{line} imports the private name {private[0]}"
+                submodules = {module, *(f"{module}.{name}" for name in names)}
+                if at_top and submodules & MADE_OF.keys():
+                    yield f"{where}:{line} imports at the top of the file what is made of a heavy package"
             elif module.startswith("."):
                 yield f"{where}:{line} imports by a relative path"
-            elif outsider in HEAVY and at_top:
+            elif outsider in HEAVY and at_top and MADE_OF.get(module_name(file, source)) != outsider:
                 yield f"{where}:{line} imports {outsider} at the top of the file"
             elif room in ONLY_OUTSIDER and outsider not in ONLY_OUTSIDER[room] | STANDARD:
                 yield f"{where}:{line} {room} imports {outsider}"
@@ -115,6 +119,10 @@ def test_no_modules_import_each_other():
         ("layers/bad.py", "from headwise.layers import ALiBi", "imports its own room's root"),
         ("layers/bad.py", "from . import positions", "imports by a relative path"),
         ("core/bad.py", "from matplotlib import pyplot", "imports matplotlib at the top of the file"),
+        ("core/bad.py", "import numba", "imports numba at the top of the file"),
+        ("core/bad.py", "from headwise.core.map_kernel import read_rows", "made of a heavy package"),
+        ("look/bad.py", "from headwise.core import map_kernel", "made of a heavy package"),
+        ("core/map_kernel.py", "import matplotlib", "imports matplotlib at the top of the file"),
         ("reference.py", "import torch", "reference imports torch"),
         ("errors.py", "import torch", "errors imports torch"),
         ("look/bad.py", "def f():\n    from headwise.layers import ALiBi", "look imports layers"),

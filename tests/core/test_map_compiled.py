@@ -5,10 +5,9 @@ import sys
 import numba
 import torch
 
-from headwise.core import AttentionMap, Causal, Padding, attention_map
+from headwise.core import AttentionMap, Causal, Padding, attention_map, map_compiled, map_kernel
 from headwise.core.block import Scores
-from headwise.core.map_compiled import can_be_compiled
-from headwise.core.map_kernel import rows_kernel
+from headwise.core.map_compiled import can_be_compiled, rows_kernel
 from headwise.core.map_pieces import ScoredRows
 
 
@@ -29,7 +28,14 @@ def test_when_it_is_taken():
         assert not taken(y, y)
 
 
+def test_a_small_map_is_not_worth_importing_numba_for(monkeypatch, fewest_scores):
+    monkeypatch.setattr(map_compiled, "_FEWEST_SCORES", fewest_scores)
+    assert not taken(torch.randn(1, 12, 256, 4), torch.randn(1, 12, 256, 4))
+    assert taken(torch.randn(1, 1, 2048, 4), torch.randn(1, 1, 2048, 4))
+
+
 def test_without_numba(monkeypatch):
+    monkeypatch.delitem(sys.modules, "headwise.core.map_kernel")
     monkeypatch.setitem(sys.modules, "numba", None)
     assert rows_kernel.__wrapped__() is None
 
@@ -37,13 +43,14 @@ def test_without_numba(monkeypatch):
 def test_without_a_folder_to_keep_it_in(monkeypatch):
     real = numba.njit
 
-    def njit(cache=False, **options):
+    def njit(*function, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return real(**options)
+        return real(*function, **options)
 
     monkeypatch.setattr(numba, "njit", njit)
-    assert callable(rows_kernel.__wrapped__())
+    twice = map_kernel._compiled("nnan")(lambda x: 2 * x)
+    assert twice(3) == 6
 
 
 def test_rows_that_see_nothing_and_one_key_and_very_large_scores():

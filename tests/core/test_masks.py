@@ -51,6 +51,28 @@ def test_reach_never_leaves_out_a_key_that_is_seen(name, queries, keys):
 
 @every_mask
 @every_shape
+def test_ranges_say_all_that_a_mask_does(name, queries, keys):
+    mask, expected = make_mask(name, queries, keys)
+    ranges = mask.ranges(torch.arange(keys - queries, keys), keys)
+    if ranges is None:
+        return
+    starts, stops = (end[:, None] for end in ranges)
+    assert (starts >= 0).all()
+    assert (stops <= keys).all()
+    slots = torch.arange(keys)
+    assert torch.equal(((slots >= starts) & (slots < stops)).expand_as(expected), expected)
+
+
+def test_what_has_ranges():
+    slots, padding = torch.arange(3), Padding(torch.ones(1, 3, dtype=torch.bool))
+    for mask in (Causal(), SlidingWindow(2, ahead=1), Prefix(2), Prefix(1) & SlidingWindow(2)):
+        assert mask.ranges(slots, 3) is not None
+    for mask in (padding, Causal() & padding, Explicit(torch.ones(3, 3, dtype=torch.bool))):
+        assert mask.ranges(slots, 3) is None
+
+
+@every_mask
+@every_shape
 def test_what_a_fused_kernel_is_told_means_the_same(name, queries, keys):
     """A kernel's causal flag counts from the top-left corner, its keep hides keys from every query."""
     mask, expected = make_mask(name, queries, keys)

@@ -109,7 +109,9 @@ def probabilities(
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    empty = scores.isneginf().all(-1, keepdim=True)
+    if not scores.shape[-1]:
+        return scores
+    empty = scores.detach().amax(-1, keepdim=True).isneginf()  # many times faster than `all`
     return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
 
 

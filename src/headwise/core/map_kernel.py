@@ -1,126 +1,197 @@
-"""All statistics of rows of scores in one pass over each, compiled by numba."""
+"""All statistics of rows of scores in one pass over each, compiled by numba, which this file needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from inspect import unwrap
+from typing import Any
 
+import numba
 import numpy as np
 
-_LOWEST = np.finfo(np.float32).min
-_LOG2_E = np.float32(1.44269504)
-_LN_2 = np.log(2.0)
-READINGS = 10  # of each row
+_LOWEST = np.finfo(np.float32).min  # the score of a hidden key within a row's range
 _BLOCK = 512  # terms added in float32 before their sum goes to float64
+_LOG2_E = np.float32(1.44269504)
+_LN_2_HIGH = np.float32(0.693359375)  # so few digits that its product with a whole number is exact
+_LN_2_LOW = np.float32(np.log(2.0) - 0.693359375)
+_WHOLE = np.float32(1.5 * 2**23)  # what is added to it is rounded to a whole number, kept in the lowest bits
+_AS_WRITTEN = ("nnan", "nsz", "contract")  # only bounded scores come here, none of them NaN
+_ANY_ORDER = (*_AS_WRITTEN, "reassoc")  # sums are taken several terms at a time
 
 
-@lru_cache(maxsize=1)
-def rows_kernel() -> Callable[..., None] | None:
-    """The compiled function, or None where numba is not installed or cannot be imported.
+def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiles a function at its first call in a folder, which takes seconds; the result stays on disk."""
 
-    The first call in a folder compiles it, which takes seconds; numba keeps the result on disk.
+    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+        def kept(keep: bool) -> Callable[..., Any]:
+            plain, flags = unwrap(function), set(fastmath)
+            made: Callable[..., Any] = numba.njit(plain, cache=keep, fastmath=flags, error_model="numpy")
+            return made
 
-    >>> kernel = rows_kernel()
-    >>> kernel is None or callable(kernel)
-    True
-    """
-    try:
-        import numba
-    except ImportError:
-        return None
+        try:
+            return kept(True)
+        except RuntimeError:  # there is no folder for it
+            return kept(False)
 
-    def compiled(keep: bool) -> Callable[..., None]:
-        # only bounded scores come here: without NaN sums and maxima are taken several terms at a time
-        fast = {"nnan", "nsz", "reassoc", "contract"}
-        return numba.njit(cache=keep, fastmath=fast)(unwrap(_read_rows))
-
-    try:
-        return compiled(keep=True)
-    except RuntimeError:  # there is no folder to keep it in
-        return compiled(keep=False)
+    return compiled
 
 
-def _read_rows(
+# Loops go over slices from 0 and not from a start: only of those the compiler takes several terms at once.
+
+
+@_compiled(*_ANY_ORDER)
+def _largest(bits: np.ndarray) -> np.int32:
+    """The largest of some numbers given as their bits: of whole numbers it is found five times faster."""
+    largest = np.int32(-0x80000000)
+    for j in range(len(bits)):
+        largest = max(largest, np.int32(bits[j] ^ ((bits[j] >> 31) & 0x7FFFFFFF)))
+    return np.int32(largest ^ ((largest >> 31) & 0x7FFFFFFF))
+
+
+@_compiled(*_AS_WRITTEN)
+def _powers(scores: np.ndarray, largest: np.float32, weights: np.ndarray, whole: np.ndarray) -> None:
+    """``exp(s - largest) = 2^k exp(g)`` with ``|g| <= ln 2 / 2``: exp(g), and k in the bits of ``whole``."""
+    for j in range(len(scores)):
+        x = max(scores[j] - largest, np.float32(-88))  # and less is 0
+        whole[j] = x * _LOG2_E + _WHOLE
+        k = whole[j] - _WHOLE
+        g = (x - k * _LN_2_HIGH) - k * _LN_2_LOW
+        p = np.float32(1 / 120) + g * (np.float32(1 / 720) + g * np.float32(1 / 5040))
+        p = np.float32(1 / 6) + g * (np.float32(1 / 24) + g * p)
+        weights[j] = np.float32(1) + g * (np.float32(1) + g * (np.float32(0.5) + g * p))
+
+
+@_compiled(*_ANY_ORDER)
+def _scaled(
+    scores: np.ndarray, largest: np.float32, weights: np.ndarray, powers: np.ndarray, bits: np.ndarray
+) -> tuple[np.float32, np.float32]:
+    """Multiplies the weights by 2^k, made of k as an exponent's bits; sums of w and of w (largest - s)."""
+    for j in range(len(weights)):
+        bits[j] = (bits[j] + np.int32(127)) << np.int32(23)
+    total, apart = np.float32(0), np.float32(0)
+    for j in range(len(weights)):
+        weight = weights[j] * powers[j]
+        weights[j] = weight
+        total += weight
+        apart += weight * (largest - scores[j])
+    return total, apart
+
+
+@_compiled(*_ANY_ORDER)
+def _moments(weights: np.ndarray, steps: np.ndarray) -> tuple[float, float, float]:
+    mass, first, second = 0.0, 0.0, 0.0
+    for j in range(len(weights)):
+        weight = np.float64(weights[j])
+        moment = weight * steps[j]
+        mass += weight
+        first += moment
+        second += moment * steps[j]
+    return mass, first, second
+
+
+@_compiled(*_ANY_ORDER)
+def _distances(
+    weights: np.ndarray,
+    start: int,
+    stop: int,
+    place: int,
+    edges: np.ndarray,
+    masses: np.ndarray,
+    steps: np.ndarray,
+) -> tuple[float, float, float]:
+    """Mass, and sums of distance and of its square, over ``weights[start:stop]``; ``masses`` by bins."""
+    total, first, second = 0.0, 0.0, 0.0
+    for b in range(len(edges) - 1):
+        near, far = edges[b], edges[b + 1]
+        masses[b] = 0.0
+        for side in range(2):
+            if side == 0:  # distances near, ..., far - 1 before the own place, and then after it
+                at, end, towards = max(start, place - far + 1), min(stop, place - near + 1), -1.0
+            else:
+                at, end, towards = max(start, place + max(near, 1)), min(stop, place + far), 1.0
+            while at < end:
+                until = min(end, at + len(steps))
+                mass, moment, square = _moments(weights[at:until], steps)
+                distance = towards * (at - place)
+                masses[b] += mass
+                first += distance * mass + towards * moment
+                second += distance * (distance * mass + 2.0 * towards * moment) + square
+                at = until
+        total += masses[b]
+    return total, first, second
+
+
+@_compiled(*_ANY_ORDER)
+def _give(
+    in_bin: np.ndarray, first_key: int, key_bins: np.ndarray, received: np.ndarray, pooled: np.ndarray
+) -> None:
+    """Moves what rows of one bin give to the keys' sums, in float64, and to those of bins of keys."""
+    for j in range(len(in_bin)):
+        received[first_key + j] += in_bin[j]
+    for b in range(len(key_bins) - 1):
+        start, stop = max(0, key_bins[b] - first_key), min(len(in_bin), key_bins[b + 1] - first_key)
+        if start < stop:
+            pooled[b] += in_bin[start:stop].sum()
+    in_bin[:] = np.float32(0)
+
+
+@_compiled(*_ANY_ORDER)
+def read_rows(
     scores: np.ndarray,
     sinks: np.ndarray,
     counts: np.ndarray,
-    table: np.ndarray,
     histogram: np.ndarray,
     received: np.ndarray,
     pooled: np.ndarray,
+    table: np.ndarray,
     places: np.ndarray,
+    starts: np.ndarray,
+    stops: np.ndarray,
     bins: np.ndarray,
     edges: np.ndarray,
     key_bins: np.ndarray,
     first_key: int,
     keep_weights: bool,
 ) -> None:
-    """Reads ``scores[matrix, row]``, of which a hidden one is the lowest number; column 0 is ``first_key``.
+    """Reads ``scores[matrix, row]``, whose column 0 is key ``first_key``, at keys ``starts[row]:stops[row]``.
 
-    ``places[row]`` is a row's own place among the keys. ``table[matrix, row]`` becomes entropy, largest
+    ``places[row]`` is a row's own place among the keys. ``table[:, matrix, row]`` becomes entropy, largest
     weight, largest score, normalizer, the weights on the own place, the one before, the one after and key 0,
     mean and spread of distances. Each row, times its count, is added to ``histogram[matrix]`` by distance, to
     ``received[matrix]``, and to ``pooled[matrix, bins[row]]`` by bins of keys. With ``keep_weights`` the
     weights replace the scores. ``sinks`` may have no rows.
     """
-    # loops go over slices from 0 and not from a start: only of those the compiler takes several terms at once
-    columns = scores.shape[2]
-    weights = np.empty(columns, np.float32)
-    powers = np.empty(columns, np.int32)
-    factors, lanes = powers.view(np.float32), np.empty(64, np.float32)
-    in_bin = np.zeros(columns, np.float32)  # what rows of one bin give
-    rows = scores.shape[1]
-    for matrix in range(len(scores)):
-        for row in range(rows + 1):
-            if row == rows or bins[row] != bins[max(0, row - 1)]:
-                to, pool = received[matrix, first_key : first_key + columns], pooled[matrix, bins[row - 1]]
-                for j in range(columns):
-                    to[j] += in_bin[j]
-                for b in range(len(key_bins) - 1):
-                    start, stop = max(0, key_bins[b] - first_key), min(columns, key_bins[b + 1] - first_key)
-                    pool[b] += in_bin[start : max(start, stop)].sum()
-                in_bin[:] = np.float32(0)
-            if row == rows:
-                break
-            s, found, place = scores[matrix, row], table[matrix, row], places[row] - first_key
-            seen = columns
-            while seen > 0 and s[seen - 1] <= _LOWEST:
-                seen -= 1
-            if seen == 0:
+    matrices, rows, columns = scores.shape
+    weights, in_bin = np.empty(columns, np.float32), np.zeros(columns, np.float32)
+    powers, steps = np.empty(_BLOCK, np.float32), np.arange(_BLOCK).astype(np.float64)
+    bits, bits_of_scores = powers.view(np.int32), scores.view(np.int32)
+    masses = np.empty(len(edges) - 1)
+    for matrix in range(matrices):
+        for row in range(rows):
+            if row > 0 and bins[row] != bins[row - 1]:
+                _give(in_bin, first_key, key_bins, received[matrix], pooled[matrix, bins[row - 1]])
+            found, place = table[:, matrix, row], places[row] - first_key
+            start = max(0, starts[row] - first_key)
+            stop = max(start, min(columns, stops[row] - first_key))
+            largest = _LOWEST
+            if start < stop:
+                bits[0] = _largest(bits_of_scores[matrix, row, start:stop])
+                largest = powers[0]
+            if largest <= _LOWEST:
                 found[:] = 0.0
                 found[2] = -np.inf
                 found[3] = sinks[matrix, row] if sinks.shape[1] else -np.inf
                 if keep_weights:
-                    s[:] = np.float32(0)
+                    scores[matrix, row] = np.float32(0)
                 continue
-            lanes[:] = s[0]
-            for start in range(0, seen, len(lanes)):
-                some = s[start : min(seen, start + len(lanes))]
-                for j in range(len(some)):
-                    lanes[j] = max(lanes[j], some[j])
-            largest = lanes.max()
-            # exp(x) = 2^k exp(g) with |g| <= ln 2 / 2, and the bits of 2^k written as a number's exponent
-            for j in range(seen):
-                x = max(s[j] - largest, np.float32(-200))
-                k = np.floor(x * _LOG2_E + np.float32(0.5))
-                g = np.float32(np.float64(x) - np.float64(k) * _LN_2)
-                p = np.float32(1 / 120) + g * (np.float32(1 / 720) + g * np.float32(1 / 5040))
-                p = np.float32(1 / 6) + g * (np.float32(1 / 24) + g * p)
-                weights[j] = np.float32(1) + g * (np.float32(1) + g * (np.float32(0.5) + g * p))
-                powers[j] = max(np.int32(k) + np.int32(127), np.int32(0)) << np.int32(23)
+            s, w = scores[matrix, row, start:stop], weights[start:stop]
             total, apart = np.float64(0), np.float64(0)
-            for start in range(0, seen, _BLOCK):
-                part, part_apart = np.float32(0), np.float32(0)
-                stop = min(seen, start + _BLOCK)
-                w, f, t = weights[start:stop], factors[start:stop], s[start:stop]
-                for j in range(len(w)):
-                    w[j] *= f[j]
-                for j in range(len(w)):
-                    part += w[j]
-                    part_apart += w[j] * (largest - t[j])
-                total += part
-                apart += part_apart
+            for at in range(0, len(s), _BLOCK):
+                until = min(len(s), at + _BLOCK)
+                _powers(s[at:until], largest, w[at:until], powers)
+                some, some_apart = _scaled(s[at:until], largest, w[at:until], powers, bits)
+                total += some
+                apart += some_apart
             normalizer, mass = largest + np.log(total), 1.0
             entropy = apart / total + np.log(total)
             if sinks.shape[1]:
@@ -132,40 +203,24 @@ def _read_rows(
                 entropy = entropy * mass - mass * np.log(mass) if mass > 0 else 0.0
             share = np.float32(mass / total)
             counted = share * counts[matrix, row]
-            w = weights[:seen]
+            given = in_bin[start:stop]
             for j in range(len(w)):
-                in_bin[j] += w[j] * counted
-            seen_mass, first, second = 0.0, 0.0, 0.0
-            for b in range(len(edges) - 1):
-                near, far = edges[b], edges[b + 1]
-                at_distance = 0.0
-                for side in range(2):
-                    if side == 0:  # distances near, ..., far - 1 before the own place, and then after it
-                        start, stop, towards = max(0, place - far + 1), min(seen, place - near + 1), -1.0
-                    else:
-                        start, stop, towards = max(0, place + max(near, 1)), min(seen, place + far), 1.0
-                    at, mass_here, first_here, second_here = towards * (start - place), 0.0, 0.0, 0.0
-                    w = weights[start : max(start, stop)]
-                    for j in range(len(w)):
-                        weight, distance = np.float64(w[j]), at + towards * np.float64(np.int32(j))
-                        mass_here += weight
-                        first_here += weight * distance
-                        second_here += weight * distance * distance
-                    at_distance += mass_here
-                    first += first_here
-                    second += second_here
-                seen_mass += at_distance
-                histogram[matrix, b] += at_distance * counted
-            mean, square = first / seen_mass, second / seen_mass  # not the rounded total: they cancel
+                given[j] += w[j] * counted
+            seen, first, second = _distances(weights, start, stop, place, edges, masses, steps)
+            for b in range(len(masses)):
+                histogram[matrix, b] += masses[b] * counted
+            mean, square = first / seen, second / seen  # not the rounded total: they cancel
             if mass == 0:  # a sink of infinity
                 mean, square = np.float64(0), np.float64(0)
             found[0], found[1], found[2], found[3] = entropy, share, largest, normalizer
             for beside in range(3):
                 at_key = place + (0, -1, 1)[beside]
-                found[4 + beside] = weights[at_key] * share if 0 <= at_key < seen else np.float32(0)
-            found[7] = weights[0] * share if first_key == 0 else np.float32(0)
+                found[4 + beside] = weights[at_key] * share if start <= at_key < stop else np.float32(0)
+            found[7] = weights[0] * share if first_key == 0 and start == 0 else np.float32(0)
             found[8], found[9] = mean, np.sqrt(max(0.0, square - mean * mean))
             if keep_weights:
-                for j in range(seen):
-                    s[j] = weights[j] * share
-                s[seen:] = np.float32(0)
+                for j in range(len(w)):
+                    s[j] = w[j] * share
+                scores[matrix, row, :start] = np.float32(0)
+                scores[matrix, row, stop:] = np.float32(0)
+        _give(in_bin, first_key, key_bins, received[matrix], pooled[matrix, bins[rows - 1]])

@@ -60,6 +60,7 @@ class ScoredRows:
         self.largest = matrices * min(len(self._rows) * keys, max(self._most, _FEWEST_ROWS * keys))
         self._made = MapScores(q, k, how, self._rows, self.largest)
         self.bounded = self._made.bounded
+        self.count = matrices * len(self._rows) * keys
 
     @torch.no_grad()
     def __iter__(self) -> Iterator[tuple[Tensor, slice, Tensor]]:
@@ -68,6 +69,14 @@ class ScoredRows:
             with torch._C.DisableTorchFunction():
                 block, scores = self._made.of(some)
             yield some, block.columns, scores
+
+    @torch.no_grad()
+    def with_ranges(self) -> Iterator[tuple[Tensor, slice, Tensor, tuple[Tensor, Tensor]]]:
+        """The same, and the range of keys to read in each row: what it leaves out may be anything."""
+        for some in _split(self._rows, self._made, self._most):
+            with torch._C.DisableTorchFunction():
+                block, scores, ranges = self._made.in_ranges(some)
+            yield some, block.columns, scores, ranges
 
 
 @torch.no_grad()

@@ -65,17 +65,37 @@ class MapScores:
 
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
         """The scores of those rows, at least one, and which part of the matrix they are."""
-        first, last = int(rows.min()), int(rows.max())
-        reach = self.reach(first, last)
-        run = is_run(rows)
-        block = Block((first, last + 1) if run else rows, (reach.start, reach.stop), self.first_slot)
+        block, q = self._block(rows)
         visible = block.visible(self.how.mask, self.q.device)
-        # to index by numbers would be many times slower than index_select
-        q = self.q[:, :, block.rows] if run else self.q.index_select(2, rows)
         bias = block.bias(q, self.k[:, :, block.columns], self.how, visible)
         scores = capped_and_biased(self._product(q, block.columns), self.how.softcap, bias)
         _hide(scores, visible, bounded=self.bounded)
         return block, scores
+
+    def in_ranges(
+        self, rows: Int[Tensor, " rows"]
+    ) -> tuple[Block, Float[Tensor, "batch heads rows columns"], tuple[Tensor, Tensor]]:
+        """The same, and each row's first key and the one after its last: the scores of others are not hidden.
+
+        To know where a row begins and ends takes a small part of the time that hiding takes.
+        """
+        keys, mask = self.k.shape[2], self.how.mask
+        all_keys = torch.zeros_like(rows), torch.full_like(rows, keys)
+        ranges = all_keys if mask is None else mask.ranges(rows + self.first_slot, keys)
+        if ranges is None or self.how.bias is not None:
+            return *self.of(rows), all_keys
+        block, q = self._block(rows)
+        return block, capped_and_biased(self._product(q, block.columns), self.how.softcap, None), ranges
+
+    def _block(self, rows: Tensor) -> tuple[Block, Tensor]:
+        first, last = int(rows[0]), int(rows[-1])
+        run = last - first == len(rows) - 1 and is_run(rows)
+        if not run:
+            first, last = (int(end) for end in rows.aminmax())
+        reach = self.reach(first, last)
+        block = Block((first, last + 1) if run else rows, (reach.start, reach.stop), self.first_slot)
+        # to index by numbers would be many times slower than index_select
+        return block, self.q[:, :, block.rows] if run else self.q.index_select(2, rows)
 
     def reach(self, first: int, last: int) -> slice:
         """The keys that rows from ``first`` to ``last`` can see at most, and a few more."""

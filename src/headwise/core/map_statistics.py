@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -113,13 +114,17 @@ class Received:
     def __init__(self, shape: tuple[int, int, int, int], like: Tensor, bins: int) -> None:
         batch, heads, self.queries, self.keys = shape
         self.bins, self.key_bins = min(bins, self.queries), min(bins, self.keys)
-        in_bin = bin_of(self.keys, self.key_bins, like.device)[:, None]
-        self.in_bin = (in_bin == torch.arange(self.key_bins, device=like.device)).to(like.dtype)
         self.bin_of_query = bin_of(self.queries, self.bins, like.device)
         self.total = like.new_zeros(batch, heads, self.keys, dtype=torch.float64)
         self.pooled = like.new_zeros(batch, heads, self.bins, self.key_bins, dtype=torch.float64)
         self.counted = like.new_zeros(batch, self.bins, dtype=torch.float64)
         self.like = like
+
+    @cached_property
+    def in_bin(self) -> Float[Tensor, "key key_bins"]:
+        """Which bin each key is in, as numbers to multiply by."""
+        bins = torch.arange(self.key_bins, device=self.like.device)
+        return (bin_of(self.keys, self.key_bins, self.like.device)[:, None] == bins).to(self.like.dtype)
 
     def add(self, piece: Piece, count: Float[Tensor, "batch rows"] | None) -> None:
         """Add the rows of a piece: one product for all sums, since a piece has rows of few bins."""

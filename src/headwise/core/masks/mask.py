@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -38,6 +39,16 @@ class Mask:
     def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
         """The range of keys, stop excluded, that queries ``first_query..last_query`` can see at most."""
         return 0, keys
+
+    def ranges(
+        self, query_slots: Int[Tensor, " query"], keys: int
+    ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]] | None:
+        """The first key that each query sees and the one after its last, or None where that is not all.
+
+        Whoever gets ranges need not ask ``visible``: a query sees each key in its own, in every row and head.
+        One that sees nothing has a range that ends where it begins, or before.
+        """
+        return None
 
     def fused(self, queries: int, keys: int) -> Fused | None:
         """How a fused kernel serves this mask, or None where only the dense ``visible`` does."""
@@ -69,6 +80,17 @@ class All(Mask):
     def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
         starts, stops = zip(*(mask.reach(first_query, last_query, keys) for mask in self.masks), strict=True)
         return min(max(starts), min(stops)), min(stops)
+
+    def ranges(
+        self, query_slots: Int[Tensor, " query"], keys: int
+    ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]] | None:
+        starts, stops = torch.zeros_like(query_slots), torch.full_like(query_slots, keys)
+        for mask in self.masks:
+            ranges = mask.ranges(query_slots, keys)
+            if ranges is None:
+                return None
+            starts, stops = torch.maximum(starts, ranges[0]), torch.minimum(stops, ranges[1])
+        return starts, stops
 
     def fused(self, queries: int, keys: int) -> Fused | None:
         causal, keep = False, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -32,6 +33,11 @@ class Causal(Mask):
 
     def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
         return 0, min(max(last_query + 1, 0), keys)  # the first of many queries stand before every key
+
+    def ranges(
+        self, query_slots: Int[Tensor, " query"], keys: int
+    ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]]:
+        return torch.zeros_like(query_slots), (query_slots + 1).clamp(0, keys)
 
     def fused(self, queries: int, keys: int) -> Fused | None:
         if queries == 1:
@@ -81,6 +87,11 @@ class SlidingWindow(Mask):
         stop = min(max(last_query + self.ahead + 1, 0), keys)
         return min(max(first_query - self.window + 1, 0), stop), stop
 
+    def ranges(
+        self, query_slots: Int[Tensor, " query"], keys: int
+    ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]]:
+        return (query_slots - self.window + 1).clamp(min=0), (query_slots + self.ahead + 1).clamp(0, keys)
+
     def fused(self, queries: int, keys: int) -> Fused | None:
         return Causal().fused(queries, keys) if self.window >= keys and not self.ahead else None
 
@@ -115,6 +126,11 @@ class Prefix(Mask):
 
     def reach(self, first_query: int, last_query: int, keys: int) -> tuple[int, int]:
         return 0, min(max(last_query + 1, self.length), keys)
+
+    def ranges(
+        self, query_slots: Int[Tensor, " query"], keys: int
+    ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]]:
+        return torch.zeros_like(query_slots), (query_slots + 1).clamp(min=self.length).clamp(max=keys)
 
     def fused(self, queries: int, keys: int) -> Fused | None:
         return Fused() if queries == 1 or self.length >= keys else None

@@ -90,12 +90,11 @@ class _Recorder:
         of_each = sampled or (len(self.special) > 0 and texts.tokens is not None)
         apart = call.q.shape[0] > 1 and (of_each or len(set(texts.before)) > 1)
         for document in documents(call, texts.real, apart=apart):
-            self._read(layer, document, texts, numbers)
+            if call.is_finite or self._is_finite(document.call):
+                self._read(layer, document, texts, numbers)
 
     def _read(self, layer: Layer, document: Document, texts: Texts, numbers: list[int]) -> None:
         call, row = document.call, document.row
-        if not self._is_finite(call):
-            return
         tokens = None if texts.tokens is None else texts.tokens[row]
         tokens = tokens if tokens is None or document.keys is None else tokens[document.keys]
         rows = chosen_rows(call.q.shape[2], self.recording.asked_rows, self.seed, _text(call, tokens))
