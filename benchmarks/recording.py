@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-LENGTHS, ROUNDS = (1024, 2048, 4096), 3
+LENGTHS, ROUNDS = (1024, 2048, 4096), 7
 LONG, LONG_LAYERS = 65_536, 2
 WAYS = ("plain", "record 512 rows", "record all rows", "eager with output_attentions")
 TIME_GOAL, MEMORY_GOAL = 1.25, 1.15
