@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from headwise.core import AttentionMap, attention_map, map_pieces, map_scores
+from headwise.core import AttentionMap, attention_map, map_kernel, map_pieces, map_scores
 from headwise.core.map_compiled import can_be_compiled
 from tests.core import maps
 
@@ -122,6 +122,14 @@ def test_odd_lengths_in_each_dtype(monkeypatch, length, mask, dtype, way):
         if kind == "all":
             kwargs["bias"] = maps.by_content  # ALiBi over 777 tokens would leave nothing far away to compare
         check_everything(q, k, kwargs, visible, dtype)
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "window 99", "padding"])
+def test_rows_of_several_blocks(mask):
+    """The compiled pass adds so many terms in float32 before it goes on in float64."""
+    keys = 2 * map_kernel._BLOCK + 100
+    q, k, kwargs, visible = maps.make("sinks", mask, 60, keys, torch.float32)
+    check_everything(q, k, kwargs, visible, torch.float32)
 
 
 @both_ways
