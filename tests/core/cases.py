@@ -29,6 +29,8 @@ MASKS = {
     "padding & window 3": lambda queries, keys: both("padding", "window 3", queries, keys),
     "padding & right padding": lambda queries, keys: both("padding", "right padding", queries, keys),
     "documents & causal": lambda queries, keys: both("documents", "causal", queries, keys),
+    "prefix 2 & window 3": lambda queries, keys: both("prefix 2", "window 3", queries, keys),
+    "causal & window 2 + 2": lambda queries, keys: both("causal", "window 2 + 2", queries, keys),
     "explicit & prefix 2": lambda queries, keys: both("explicit", "prefix 2", queries, keys),
 }
 

@@ -117,8 +117,8 @@ def by_loops(q, k, kwargs, visible):
 ALL_MASKS = [None, *MASKS]
 SOME_MASKS = [None, "causal", "padding & window 3", "explicit, per head"]
 KINDS_AND_MASKS = [
-    *(("all", mask) for mask in ALL_MASKS),
-    *((kind, mask) for kind in KINDS if kind != "all" for mask in SOME_MASKS),
+    *((kind, mask) for kind in ("all", "sinks") for mask in ALL_MASKS),  # with a bias, and without
+    *((kind, mask) for kind in KINDS if kind not in ("all", "sinks") for mask in SOME_MASKS),
 ]
 
 

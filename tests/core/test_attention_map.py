@@ -10,7 +10,7 @@ from headwise.core.map_compiled import can_be_compiled
 from tests.core import maps
 
 DTYPES = (torch.float64, torch.float32, torch.bfloat16)
-WAYS = (can_be_compiled, lambda scored, like: False)
+WAYS = (can_be_compiled, lambda *_: False)
 both_ways = pytest.mark.parametrize("way", WAYS, ids=["compiled where it can be", "not compiled"])
 every_map = pytest.mark.parametrize(("kind", "mask"), maps.KINDS_AND_MASKS)
 
@@ -117,7 +117,7 @@ def test_the_weights_by_loops(kind, mask):
 def test_odd_lengths_in_each_dtype(monkeypatch, length, mask, dtype, way):
     monkeypatch.setattr(attention_map, "can_be_compiled", way)
     monkeypatch.setattr(map_pieces, "_PIECE_ELEMENTS", 2**17)
-    for kind in ("all",) if length == 777 else ("tensor bias", "all"):
+    for kind in ("all", "sinks") if length == 777 else ("tensor bias", "all", "sinks"):
         q, k, kwargs, visible = maps.make(kind, mask, length, length, dtype)
         if kind == "all":
             kwargs["bias"] = maps.by_content  # ALiBi over 777 tokens would leave nothing far away to compare

@@ -1,9 +1,11 @@
 """Each mask against the oracle's rule, and its shortcuts against its own dense answer."""
 
+import sys
+
 import pytest
 import torch
 
-from headwise.core import Causal, Documents, Explicit, Padding, Prefix, SlidingWindow, masks
+from headwise.core import AttentionMap, Causal, Documents, Explicit, Padding, Prefix, SlidingWindow, masks
 from tests.core.cases import MASKS, SHAPES, dense, make_mask
 
 every_mask = pytest.mark.parametrize("name", MASKS)
@@ -61,6 +63,37 @@ def test_ranges_say_all_that_a_mask_does(name, queries, keys):
     assert (stops <= keys).all()
     slots = torch.arange(keys)
     assert torch.equal(((slots >= starts) & (slots < stops)).expand_as(expected), expected)
+
+
+class EverySecond(SlidingWindow):
+    """A user's mask, which says nothing but what it lets through."""
+
+    def visible(self, query_slots, key_slots):
+        even = (query_slots[:, None] - key_slots) % 2 == 0
+        return super().visible(query_slots, key_slots) & even
+
+
+def test_who_overrides_visible_inherits_nothing_that_would_contradict_it():
+    slots = torch.arange(6)
+    mask = EverySecond(6)
+    assert mask.ranges(slots, 6) is None
+    assert (mask & Causal()).ranges(slots, 6) is None
+    assert mask.fused(6, 6) is None
+    assert mask.reach(2, 2, 6) == (0, 6)
+    assert (
+        not AttentionMap(torch.randn(1, 1, 6, 2), torch.randn(1, 1, 6, 2), mask=mask)
+        .statistics()
+        .on_previous.any()
+    )
+
+
+def test_a_window_without_an_end():
+    slots, far = torch.arange(-2, 3), sys.maxsize
+    for mask, starts, stops in (
+        (SlidingWindow(3, ahead=far), [0, 0, 0, 0, 0], [3, 3, 3, 3, 3]),
+        (SlidingWindow(far, ahead=1), [0, 0, 0, 0, 0], [0, 1, 2, 3, 3]),
+    ):
+        assert [end.tolist() for end in mask.ranges(slots, 3)] == [starts, stops]
 
 
 def test_what_has_ranges():

@@ -185,7 +185,7 @@ class AttentionMap:
         check_keep(keep, batch=self.shape[0], queries=self.shape[2])
         like = self._zeros(self.shape[2] if queries is None else len(queries))
         scored = self._scored(queries)
-        if can_be_compiled(scored, like):
+        if can_be_compiled(scored, self.sinks, like):
             return compiled_statistics_of(scored, self.sinks, self.shape, like, keep, classes, bins)
         pieces = pieces_of(scored, self.sinks, reuse=True)
         return statistics_of(pieces, self.shape, like, keep, classes, bins)

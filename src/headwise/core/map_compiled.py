@@ -15,7 +15,7 @@ from headwise.core.map_pieces import ScoredRows
 from headwise.core.map_products import product
 from headwise.core.map_statistics import Received, Statistics, gathered, starts_of_bins
 
-_FEWEST_SCORES = 2**21  # of fewer a pass takes less time than to import numba
+_FEWEST_SCORES = 2**18  # of a sentence a pass takes milliseconds, and to import numba takes half a second
 _READINGS = 10  # of each row
 
 
@@ -34,16 +34,17 @@ def rows_kernel() -> Callable[..., None] | None:
     return read_rows
 
 
-def can_be_compiled(scored: ScoredRows, like: Tensor) -> bool:
+def can_be_compiled(scored: ScoredRows, sinks: Tensor | None, like: Tensor) -> bool:
     """Whether numba is installed, and these are scores that its function takes: finite, in place, and many.
 
     >>> from headwise.core.block import Scores
     >>> x = torch.zeros(1, 1, 3, 2, dtype=torch.float64)
-    >>> can_be_compiled(ScoredRows(x, x, Scores(None, None, 1.0, None), None), like=x)
+    >>> can_be_compiled(ScoredRows(x, x, Scores(None, None, 1.0, None), None), None, like=x)
     False
     """
     here = like.device.type == "cpu" and like.dtype == torch.float32
-    return here and scored.bounded and scored.count >= _FEWEST_SCORES and rows_kernel() is not None
+    known = scored.bounded and (sinks is None or not bool(sinks.isnan().any()))
+    return here and known and scored.count >= _FEWEST_SCORES and rows_kernel() is not None
 
 
 def compiled_statistics_of(
@@ -86,7 +87,8 @@ def compiled_statistics_of(
         of_rows = (some + (keys - queries), *ranges, bin_of, ends, key_bins)
         kernel(
             *(x.flatten(0, 1).numpy() for x in of_matrices),
-            table.flatten(1, 2).numpy()[..., done:],
+            table.flatten(1, 2).numpy(),
+            done,
             *(x.numpy() for x in of_rows),
             columns.start,
             values is not None,

@@ -15,31 +15,42 @@ _LOG2_E = np.float32(1.44269504)
 _LN_2_HIGH = np.float32(0.693359375)  # so few digits that its product with a whole number is exact
 _LN_2_LOW = np.float32(np.log(2.0) - 0.693359375)
 _WHOLE = np.float32(1.5 * 2**23)  # what is added to it is rounded to a whole number, kept in the lowest bits
-_AS_WRITTEN = ("nnan", "nsz", "contract")  # only bounded scores come here, none of them NaN
+_AS_WRITTEN = ("nnan", "nsz", "contract")  # only bounded scores come here, and no NaN
 _ANY_ORDER = (*_AS_WRITTEN, "reassoc")  # sums are taken several terms at a time
 
 
-def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _part(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a function part of the one that calls it.
+
+    Apart, it would be compiled once by itself and once more in what is kept on disk, and round in two ways.
+    """
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        plain, flags = unwrap(function), set(fastmath)
+        part: Callable[..., Any] = numba.njit(plain, fastmath=flags, error_model="numpy", forceinline=True)
+        return part
+
+    return made
+
+
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles a function at its first call in a folder, which takes seconds; the result stays on disk."""
 
-    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-        def kept(keep: bool) -> Callable[..., Any]:
-            plain, flags = unwrap(function), set(fastmath)
-            made: Callable[..., Any] = numba.njit(plain, cache=keep, fastmath=flags, error_model="numpy")
-            return made
+    def made(keep: bool) -> Callable[..., Any]:
+        plain, flags = unwrap(function), set(_ANY_ORDER)
+        whole: Callable[..., Any] = numba.njit(plain, cache=keep, fastmath=flags, error_model="numpy")
+        return whole
 
-        try:
-            return kept(True)
-        except RuntimeError:  # there is no folder for it
-            return kept(False)
-
-    return compiled
+    try:
+        return made(True)
+    except RuntimeError:  # there is no folder for it
+        return made(False)
 
 
 # Loops go over slices from 0 and not from a start: only of those the compiler takes several terms at once.
 
 
-@_compiled(*_ANY_ORDER)
+@_part(*_ANY_ORDER)
 def _largest(bits: np.ndarray) -> np.int32:
     """The largest of some numbers given as their bits: of whole numbers it is found five times faster."""
     largest = np.int32(-0x80000000)
@@ -48,11 +59,11 @@ def _largest(bits: np.ndarray) -> np.int32:
     return np.int32(largest ^ ((largest >> 31) & 0x7FFFFFFF))
 
 
-@_compiled(*_AS_WRITTEN)
+@_part(*_AS_WRITTEN)
 def _powers(scores: np.ndarray, largest: np.float32, weights: np.ndarray, whole: np.ndarray) -> None:
     """``exp(s - largest) = 2^k exp(g)`` with ``|g| <= ln 2 / 2``: exp(g), and k in the bits of ``whole``."""
     for j in range(len(scores)):
-        x = max(scores[j] - largest, np.float32(-88))  # and less is 0
+        x = max(scores[j] - largest, np.float32(-88))  # from -87.7 on it is 0
         whole[j] = x * _LOG2_E + _WHOLE
         k = whole[j] - _WHOLE
         g = (x - k * _LN_2_HIGH) - k * _LN_2_LOW
@@ -61,7 +72,7 @@ def _powers(scores: np.ndarray, largest: np.float32, weights: np.ndarray, whole:
         weights[j] = np.float32(1) + g * (np.float32(1) + g * (np.float32(0.5) + g * p))
 
 
-@_compiled(*_ANY_ORDER)
+@_part(*_ANY_ORDER)
 def _scaled(
     scores: np.ndarray, largest: np.float32, weights: np.ndarray, powers: np.ndarray, bits: np.ndarray
 ) -> tuple[np.float32, np.float32]:
@@ -77,7 +88,7 @@ def _scaled(
     return total, apart
 
 
-@_compiled(*_ANY_ORDER)
+@_part(*_ANY_ORDER)
 def _moments(weights: np.ndarray, steps: np.ndarray) -> tuple[float, float, float]:
     mass, first, second = 0.0, 0.0, 0.0
     for j in range(len(weights)):
@@ -89,7 +100,7 @@ def _moments(weights: np.ndarray, steps: np.ndarray) -> tuple[float, float, floa
     return mass, first, second
 
 
-@_compiled(*_ANY_ORDER)
+@_part(*_ANY_ORDER)
 def _distances(
     weights: np.ndarray,
     start: int,
@@ -121,11 +132,11 @@ def _distances(
     return total, first, second
 
 
-@_compiled(*_ANY_ORDER)
+@_part(*_ANY_ORDER)
 def _give(
     in_bin: np.ndarray, first_key: int, key_bins: np.ndarray, received: np.ndarray, pooled: np.ndarray
 ) -> None:
-    """Moves what rows of one bin give to the keys' sums, in float64, and to those of bins of keys."""
+    """Moves what rows of one bin give to the sums of keys and of bins of keys."""
     for j in range(len(in_bin)):
         received[first_key + j] += in_bin[j]
     for b in range(len(key_bins) - 1):
@@ -135,7 +146,7 @@ def _give(
     in_bin[:] = np.float32(0)
 
 
-@_compiled(*_ANY_ORDER)
+@_kept
 def read_rows(
     scores: np.ndarray,
     sinks: np.ndarray,
@@ -144,6 +155,7 @@ def read_rows(
     received: np.ndarray,
     pooled: np.ndarray,
     table: np.ndarray,
+    done: int,
     places: np.ndarray,
     starts: np.ndarray,
     stops: np.ndarray,
@@ -155,11 +167,11 @@ def read_rows(
 ) -> None:
     """Reads ``scores[matrix, row]``, whose column 0 is key ``first_key``, at keys ``starts[row]:stops[row]``.
 
-    ``places[row]`` is a row's own place among the keys. ``table[:, matrix, row]`` becomes entropy, largest
-    weight, largest score, normalizer, the weights on the own place, the one before, the one after and key 0,
-    mean and spread of distances. Each row, times its count, is added to ``histogram[matrix]`` by distance, to
-    ``received[matrix]``, and to ``pooled[matrix, bins[row]]`` by bins of keys. With ``keep_weights`` the
-    weights replace the scores. ``sinks`` may have no rows.
+    ``places[row]`` is a row's own place among the keys. ``table[:, matrix, done + row]`` becomes entropy,
+    largest weight, largest score, normalizer, the weights on the own place, the one before, the one after and
+    key 0, mean and spread of distances. Each row, times its count, is added to ``histogram[matrix]`` by
+    distance, to ``received[matrix]``, and to ``pooled[matrix, bins[row]]`` by bins of keys. With
+    ``keep_weights`` the weights replace the scores. ``sinks`` may have no rows.
     """
     matrices, rows, columns = scores.shape
     weights, in_bin = np.empty(columns, np.float32), np.zeros(columns, np.float32)
@@ -170,7 +182,7 @@ def read_rows(
         for row in range(rows):
             if row > 0 and bins[row] != bins[row - 1]:
                 _give(in_bin, first_key, key_bins, received[matrix], pooled[matrix, bins[row - 1]])
-            found, place = table[:, matrix, row], places[row] - first_key
+            found, place = table[:, matrix, done + row], places[row] - first_key
             start = max(0, starts[row] - first_key)
             stop = max(start, min(columns, stops[row] - first_key))
             largest = _LOWEST
@@ -210,7 +222,7 @@ def read_rows(
             for b in range(len(masses)):
                 histogram[matrix, b] += masses[b] * counted
             mean, square = first / seen, second / seen  # not the rounded total: they cancel
-            if mass == 0:  # a sink of infinity
+            if mass == 0:  # a sink far above every score
                 mean, square = np.float64(0), np.float64(0)
             found[0], found[1], found[2], found[3] = entropy, share, largest, normalizer
             for beside in range(3):

@@ -61,7 +61,7 @@ class MapScores:
             self.wide_keys = self.wide_keys.contiguous()
         self.memory = Memory(self.wide_keys, most)
         asked = q if len(rows) >= q.shape[2] else q.index_select(2, rows)
-        self.bounded = how.bias is None and _is_bounded(asked, k, how.scale)
+        self.bounded = how.bias is None and _is_bounded(asked, k, how)
 
     def of(self, rows: Int[Tensor, " rows"]) -> tuple[Block, Float[Tensor, "batch heads rows columns"]]:
         """The scores of those rows, at least one, and which part of the matrix they are."""
@@ -84,8 +84,10 @@ class MapScores:
         ranges = all_keys if mask is None else mask.ranges(rows + self.first_slot, keys)
         if ranges is None or self.how.bias is not None:
             return *self.of(rows), all_keys
+        starts, stops = (end.long().contiguous() for end in ranges)
         block, q = self._block(rows)
-        return block, capped_and_biased(self._product(q, block.columns), self.how.softcap, None), ranges
+        scores = capped_and_biased(self._product(q, block.columns), self.how.softcap, None)
+        return block, scores, (starts, stops)
 
     def _block(self, rows: Tensor) -> tuple[Block, Tensor]:
         first, last = int(rows[0]), int(rows[-1])
@@ -127,13 +129,16 @@ def is_run(rows: Int[Tensor, " rows"]) -> bool:
     return bool((rows.diff() == 1).all())
 
 
-def _is_bounded(q: Tensor, k: Tensor, scale: float) -> bool:
+def _is_bounded(q: Tensor, k: Tensor, how: Scores) -> bool:
     """Whether no product overflows, nor the lowest number less a product: false for NaN and infinity too."""
     if not (q.numel() and k.numel()):
         return True
     largest = [max(abs(float(end)) for end in torch.aminmax(x)) for x in (q, k)]
     kind = torch.finfo(torch.float32)
-    return q.shape[-1] * abs(scale) * largest[0] * largest[1] < kind.max * kind.eps / 4
+    scaled = abs(how.scale) * largest[0]
+    softcap = 1.0 if how.softcap is None else how.softcap
+    fits = kind.tiny < softcap < kind.max * kind.eps / 4 > scaled
+    return fits and q.shape[-1] * scaled * largest[1] < kind.max * kind.eps / 4
 
 
 def _hide(scores: Tensor, visible: Tensor | None, *, bounded: bool) -> None:

@@ -28,7 +28,17 @@ class Fused(NamedTuple):
 
 
 class Mask:
-    """What every mask answers. A new one overrides ``visible``, and the others where it can be faster."""
+    """What every mask answers. A new one overrides ``visible``, and the others where it can be faster.
+
+    Those say the same as one ``visible``: a class that overrides it inherits none of them.
+    """
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        if "visible" in vars(cls):
+            for name in ("reach", "ranges", "fused"):
+                if name not in vars(cls):
+                    setattr(cls, name, vars(Mask)[name])
 
     def visible(
         self, query_slots: Int[Tensor, " query"], key_slots: Int[Tensor, " key"]
@@ -43,10 +53,10 @@ class Mask:
     def ranges(
         self, query_slots: Int[Tensor, " query"], keys: int
     ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]] | None:
-        """The first key that each query sees and the one after its last, or None where that is not all.
+        """The first key that each query sees and the one after its last, or None if some see other keys.
 
-        Whoever gets ranges need not ask ``visible``: a query sees each key in its own, in every row and head.
-        One that sees nothing has a range that ends where it begins, or before.
+        Whoever gets ranges need not ask ``visible``: in every row and head a query sees all keys of its range
+        and no others. One that sees nothing has a range that ends where it begins, or before.
         """
         return None
 

@@ -12,6 +12,8 @@ from headwise.core.errors import HeadwiseError
 from headwise.core.masks.mask import Fused, Mask
 from headwise.core.shapes import check_positive
 
+_ENDLESS = 2**62  # more than any slot, and so little that adding it does not overflow
+
 
 @dataclass(frozen=True)
 class Causal(Mask):
@@ -90,7 +92,8 @@ class SlidingWindow(Mask):
     def ranges(
         self, query_slots: Int[Tensor, " query"], keys: int
     ) -> tuple[Int[Tensor, " query"], Int[Tensor, " query"]]:
-        return (query_slots - self.window + 1).clamp(min=0), (query_slots + self.ahead + 1).clamp(0, keys)
+        back, ahead = min(self.window, _ENDLESS) - 1, min(self.ahead, _ENDLESS) + 1
+        return (query_slots - back).clamp(min=0), (query_slots + ahead).clamp(0, keys)
 
     def fused(self, queries: int, keys: int) -> Fused | None:
         return Causal().fused(queries, keys) if self.window >= keys and not self.ahead else None
