@@ -33,15 +33,14 @@ def looks_like_attention(module: nn.Module) -> bool:
     >>> looks_like_attention(torch.nn.MultiheadAttention(4, 1)), looks_like_attention(torch.nn.Linear(4, 4))
     (True, False)
     """
-    if next(module.parameters(), None) is None:
-        return False
     name = type(module).__name__.lower()
-    if "attention" in name or "attn" in name:
-        return True
-    names = {own for own, _ in module.named_children()} | {
-        own for own, _ in module.named_parameters(recurse=False)
-    }
-    return any(wanted <= names for wanted in _PROJECTIONS)
+    alike = "attention" in name or "attn" in name
+    if not alike:
+        names = {own for own, _ in module.named_children()} | {
+            own for own, _ in module.named_parameters(recurse=False)
+        }
+        alike = any(wanted <= names for wanted in _PROJECTIONS)
+    return alike and next(module.parameters(), None) is not None  # last, as it takes longest
 
 
 class Running:
