@@ -6,9 +6,9 @@ from headwise.core import map_compiled
 from headwise.models import open_text_model
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module")
 def fewest_scores():
-    """Small maps go through the compiled pass too; what is the fewest for users."""
+    """Sends small maps, too, through the compiled pass; gives how many scores it really takes."""
     with pytest.MonkeyPatch.context() as patch:
         fewest = map_compiled._FEWEST_SCORES
         patch.setattr(map_compiled, "_FEWEST_SCORES", 0)
