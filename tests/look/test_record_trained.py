@@ -9,7 +9,7 @@ from headwise.models import open_text_model
 from tests.look.plainly import Text
 from tests.look.recorded import CLOSE, check, on_fused_kernels, recorded
 
-pytestmark = pytest.mark.usefixtures("fewest_scores")  # or these short texts would not be compiled for
+pytestmark = pytest.mark.usefixtures("fewest_scores")  # these short texts go through the compiled pass too
 
 LONG = "The stock market fell sharply today, as traders feared that interest rates would rise once more."
 SHORT = "A man is eating food."
