@@ -61,8 +61,8 @@ def compiled_statistics_of(
     On one thread: a second one gained nothing in a model whose own threads had just worked.
 
     >>> from headwise.core import AttentionMap, Causal
-    >>> x = torch.zeros(1, 1, 4, 2)
-    >>> AttentionMap(x, x, mask=Causal()).statistics().largest_weight[0, 0]
+    >>> x = torch.zeros(1, 1, 512, 2)
+    >>> AttentionMap(x, x, mask=Causal()).statistics().largest_weight[0, 0, :4]
     tensor([1.0000, 0.5000, 0.3333, 0.2500])
     """
     kernel = rows_kernel()

@@ -130,7 +130,10 @@ def is_run(rows: Int[Tensor, " rows"]) -> bool:
 
 
 def _is_bounded(q: Tensor, k: Tensor, how: Scores) -> bool:
-    """Whether no product overflows, nor the lowest number less a product: false for NaN and infinity too."""
+    """Whether no product overflows, nor the lowest number less a product: false for NaN and infinity too.
+
+    The softcap, by which scores are divided, must be a normal number of float32 for that.
+    """
     if not (q.numel() and k.numel()):
         return True
     largest = [max(abs(float(end)) for end in torch.aminmax(x)) for x in (q, k)]
